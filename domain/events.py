@@ -1,0 +1,396 @@
+"""What travels between ingress, workflows and activities (design sections 3 to 9).
+
+Every record is a frozen pydantic model: it is JSON in Temporal's history, so fields are only ever added,
+with defaults. Nothing here holds a secret; text of people is bounded by `MAX_TEXT`.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from domain.errors import ErrorCode
+from domain.states import TaskState
+
+MAX_TEXT = 32_000
+"""Characters of a comment carried in a payload; the agent reads the rest by tool."""
+
+ResourceKind = Literal["issue", "pull_request"]
+SourceKind = Literal["comment", "review", "review_comment", "issue", "assignment"]
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class RepositoryRef(Record):
+    """A repository as a delivery shows it."""
+
+    id: int
+    owner: str
+    name: str
+    default_branch: str = "main"
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.owner}/{self.name}"
+
+
+class AuthorCheck(StrEnum):
+    """What the delivery itself proves about the author of the text."""
+
+    ALLOWED = "allowed"
+    PENDING = "pending"
+
+
+class TaskEvent(Record):
+    """One accepted trigger, as ingress signals it to the Session (`deliver`).
+
+    `received_at` also tells two arrivals of one delivery apart; `payload_hash` is `sha256:<hex>` of the raw
+    body; `traceparent` is the W3C header of the request's span, or empty.
+    """
+
+    delivery_id: str
+    delivery_key: str
+    source_key: str
+    task_id: str
+    event_type: str
+    repository: RepositoryRef
+    repo_key: str
+    session_key: str
+    kind: ResourceKind
+    number: int
+    source_kind: SourceKind
+    source_id: str
+    author: str
+    author_check: AuthorCheck
+    instruction: str
+    title: str = ""
+    payload_hash: str = ""
+    received_at: datetime
+    traceparent: str = ""
+
+
+class ResourceClosed(Record):
+    """The Issue or PR was closed (or reopened): a poke for a Session that exists."""
+
+    session_key: str
+    closed: bool
+    actor: str
+    received_at: datetime
+
+
+class SessionStart(Record):
+    """Input of the Session workflow; the second part is what a run carries to the next (continue-as-new)."""
+
+    session_key: str
+    repository: RepositoryRef
+    carried: "SessionCarried | None" = None
+
+
+class SessionCarried(Record):
+    thread_id: str | None = None
+    host: str | None = None
+    seen_sources: dict[str, str] = {}
+    """sourceKey to taskId, oldest first, bounded."""
+    seen_deliveries: dict[str, str] = {}
+    """deliveryKey to the taskId of its source, oldest first, bounded."""
+    closed: bool = False
+
+
+class Move(Record):
+    """One move in a task's state table."""
+
+    from_state: TaskState
+    to_state: TaskState
+    state_version: int
+    reason: str
+    error_code: ErrorCode | None = None
+    actor: str = "system"
+    at: datetime
+
+
+class TaskStart(Record):
+    """Input of the AgentTask workflow."""
+
+    event: TaskEvent
+    thread_id: str | None = None
+    host: str | None = None
+
+
+class TaskResult(Record):
+    """How a task ended; result of AgentTask, or details of its failure."""
+
+    task_id: str
+    state: TaskState
+    error_code: ErrorCode | None = None
+    reason: str = ""
+    thread_id: str | None = None
+    host: str | None = None
+    turn_id: str | None = None
+    comment_id: int | None = None
+    commit: str | None = None
+    unconsumed: list[TaskEvent] = []
+
+
+class TaskWaiting(Record):
+    """Task to session: the question is in Gitea, answers may be given to me (or no longer)."""
+
+    task_id: str
+    waiting: bool
+    thread_id: str | None = None
+    host: str | None = None
+
+
+class TaskPolicy(Record):
+    """What a task needs of the settings, read once by `admit`; seconds."""
+
+    heartbeat_timeout: float
+    stop_budget: float
+    turn_timeout: float
+    retry_delay: float
+    request_backoff: float
+    read_back_budget: float
+
+
+class LeaseRequest(Record):
+    """Task to Repository (`request`): idempotent, repeated with back-off while waiting."""
+
+    lease_id: str
+    task_id: str
+    resume: bool = False
+    """True when the task ran before: it goes ahead of tasks that never started."""
+
+
+class LeaseGrant(Record):
+    """Repository to task (`lease_granted`)."""
+
+    lease_id: str
+    host: str
+
+
+class LeaseRelease(Record):
+    """Task or Session to Repository (`release`); ignored unless it is the holder's."""
+
+    lease_id: str | None = None
+    task_id: str
+    fenced: bool = True
+    """False when what ran on the host may still run (terminated task): wait before the next grant."""
+
+
+class RepositoryStart(Record):
+    """Input of the Repository workflow; seconds."""
+
+    repository_id: int
+    repo_key: str
+    heartbeat_timeout: float
+    stop_budget: float
+    probe_interval: float
+    stuck_after: float
+    pause_poll: float
+    idle_after: float
+    carried: "RepositoryCarried | None" = None
+
+
+class RepositoryCarried(Record):
+    queue: list[LeaseRequest] = []
+    holder: LeaseRequest | None = None
+    host: str | None = None
+
+
+class ControlState(Record):
+    """The memo of `control/default`."""
+
+    version: int = 0
+    paused: bool = False
+    reason: str = ""
+    updated_by: str = ""
+    updated_at: datetime | None = None
+    disabled: dict[str, str] = {}
+    """repository.id (as text) or repoKey to the reason."""
+
+
+class Admission(Record):
+    """Answer of `admit`: may this task run, and what Gitea says of its surroundings now."""
+
+    state: Literal["queued", "rejected", "duplicate", "failed"]
+    error_code: ErrorCode | None = None
+    reason: str = ""
+    repository: RepositoryRef
+    policy: TaskPolicy
+    pull_head: str | None = None
+    """Branch of a PR's head in this repository; None for issues and for forks."""
+    fork: bool = False
+
+
+class CommentRequest(Record):
+    """A receipt to post (check, then post) under its commentKey."""
+
+    repository: RepositoryRef
+    number: int
+    comment_key: str
+    source_key: str
+    text: str = ""
+    state: TaskState
+    error_code: ErrorCode | None = None
+    react_to: "ReactionTarget | None" = None
+
+
+class ReactionTarget(Record):
+    source_kind: SourceKind
+    source_id: str
+
+
+class CommentPosted(Record):
+    comment_id: int | None
+    created: bool
+
+
+class WorkspaceRequest(Record):
+    """Ask of `prepare_workspace`; runs on the host queue, under the lease."""
+
+    repository: RepositoryRef
+    repo_key: str
+    session_key: str
+    kind: ResourceKind
+    number: int
+    task_id: str
+    lease_id: str
+    pull_head: str | None = None
+    fork: bool = False
+
+
+class Workspace(Record):
+    """A prepared worktree. Paths are absolute on the host."""
+
+    path: str
+    branch: str
+    head: str
+    base: str
+    """Commit of the base branch, where instructions for the agent are read from."""
+    resumed_wip: bool = False
+
+
+class TurnRequest(Record):
+    """Ask of `run_turn`; `turn_key` is fixed by the workflow and at most one turn ever runs for it."""
+
+    repository: RepositoryRef
+    session_key: str
+    kind: ResourceKind
+    number: int
+    task_id: str
+    lease_id: str
+    source_key: str
+    round: int
+    turn_key: str
+    purpose: Literal["normal", "continuation", "reply_retry"]
+    thread_id: str | None
+    workspace: Workspace
+    author: str
+    instruction: str
+    title: str = ""
+
+
+class TokenUsage(Record):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+
+
+class ToolCall(Record):
+    """One line of the bridge's journal digest."""
+
+    tool: str
+    accepted: bool
+    comment_id: int | None = None
+    commit: str | None = None
+    error_code: str | None = None
+
+
+class TurnOutcome(Record):
+    """What became of a turn. `status` is Codex's, `error_code` ours."""
+
+    thread_id: str
+    turn_id: str | None
+    status: Literal["completed", "interrupted", "failed"]
+    error_code: ErrorCode | None = None
+    detail: str = ""
+    last_message: str = ""
+    usage: TokenUsage = TokenUsage()
+    tools: list[ToolCall] = []
+    mode: str = ""
+    """The mode the turn really ran in, for `runtime {app: codexapp, mode}`."""
+    new_thread: bool = False
+    """True when the thread of this session was lost and another was started."""
+
+
+class SettleRequest(Record):
+    """Ask of `settle_workspace`: revoke the lease file, save leftovers, record the tree's hash."""
+
+    repository: RepositoryRef
+    repo_key: str
+    session_key: str
+    task_id: str
+    lease_id: str
+    workspace: Workspace
+    keep_lease: bool = False
+    """True before the reply is verified: a reply retry still needs the lease."""
+
+
+class Settled(Record):
+    tree: str
+    wip_commit: str | None = None
+    published: str | None = None
+    """SHA that `publish` pushed and Gitea's branch really shows, if any."""
+
+
+class VerifyRequest(Record):
+    """Ask of `verify_reply`: is the answer or question of this round in Gitea?"""
+
+    repository: RepositoryRef
+    number: int
+    task_id: str
+    round: int
+    budget: float
+
+
+class Verification(Record):
+    """`unknown` means Gitea could not be asked: nothing may be written on it."""
+
+    found: Literal["final", "question", "rest_fallback", "missing", "unknown"]
+    comment_id: int | None = None
+    turn_id: str | None = None
+    detail: str = ""
+
+
+class FallbackRequest(Record):
+    """Ask of `post_fallback`: post the answer by REST under the same marker, then read it back."""
+
+    repository: RepositoryRef
+    number: int
+    task_id: str
+    round: int
+    turn_id: str | None
+    source_key: str
+    text: str
+    budget: float
+
+
+class HolderProbe(Record):
+    """Answer of `probe_holder`."""
+
+    status: Literal["running", "closed", "killed", "stuck", "missing"]
+    """`killed`: terminated or timed out, what ran on the host may still run."""
+
+
+class Recovered(Record):
+    """Answer of `recover_session` and `recover_repository` for a run that carries nothing."""
+
+    thread_id: str | None = None
+    host: str | None = None
+    seen_sources: dict[str, str] = {}
+    running: list[str] = []
+    """taskIds of this session that still run (to adopt)."""
+    holder: LeaseRequest | None = None
