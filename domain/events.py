@@ -97,6 +97,8 @@ class SessionCarried(Record):
     seen_deliveries: dict[str, str] = {}
     """deliveryKey to the taskId of its source, oldest first, bounded."""
     closed: bool = False
+    idle_after: float = 14 * 86400
+    """A closed Issue/PR's session ends after this idle time; seconds."""
 
 
 class Move(Record):
@@ -161,6 +163,15 @@ class LeaseRequest(Record):
     task_id: str
     resume: bool = False
     """True when the task ran before: it goes ahead of tasks that never started."""
+    session_key: str = ""
+
+
+class LeaseAsk(Record):
+    """Ask of `request_lease`: which Repository to start or signal, and with what."""
+
+    repository_id: int
+    repo_key: str
+    request: LeaseRequest
 
 
 class LeaseGrant(Record):
@@ -168,6 +179,8 @@ class LeaseGrant(Record):
 
     lease_id: str
     host: str
+    thread_id: str | None = None
+    """What the last holder of the same session released with: newer than what the task started with."""
 
 
 class LeaseRelease(Record):
@@ -177,6 +190,8 @@ class LeaseRelease(Record):
     task_id: str
     fenced: bool = True
     """False when what ran on the host may still run (terminated task): wait before the next grant."""
+    session_key: str = ""
+    thread_id: str | None = None
 
 
 class RepositoryStart(Record):
@@ -197,6 +212,8 @@ class RepositoryCarried(Record):
     queue: list[LeaseRequest] = []
     holder: LeaseRequest | None = None
     host: str | None = None
+    threads: dict[str, str] = {}
+    """sessionKey to the threadId of its last release, oldest first, bounded."""
 
 
 class ControlState(Record):
@@ -235,6 +252,8 @@ class CommentRequest(Record):
     state: TaskState
     error_code: ErrorCode | None = None
     react_to: "ReactionTarget | None" = None
+    reaction_only: bool = False
+    """True for later rounds and folded comments: react, post no comment."""
 
 
 class ReactionTarget(Record):
@@ -346,6 +365,17 @@ class Settled(Record):
     """SHA that `publish` pushed and Gitea's branch really shows, if any."""
 
 
+class SessionClose(Record):
+    """Ask of `close_session`: archive the thread, remove the worktree; saved leftovers stay."""
+
+    repository: RepositoryRef
+    repo_key: str
+    session_key: str
+    kind: ResourceKind
+    number: int
+    thread_id: str | None = None
+
+
 class VerifyRequest(Record):
     """Ask of `verify_reply`: is the answer or question of this round in Gitea?"""
 
@@ -379,10 +409,11 @@ class FallbackRequest(Record):
 
 
 class HolderProbe(Record):
-    """Answer of `probe_holder`."""
+    """Answer of `probe_task`; `state` is the task's last CcwebState."""
 
     status: Literal["running", "closed", "killed", "stuck", "missing"]
     """`killed`: terminated or timed out, what ran on the host may still run."""
+    state: TaskState | None = None
 
 
 class Recovered(Record):
@@ -394,3 +425,5 @@ class Recovered(Record):
     running: list[str] = []
     """taskIds of this session that still run (to adopt)."""
     holder: LeaseRequest | None = None
+    idle_after: float | None = None
+    """`session_idle` of the settings; seconds."""
