@@ -1,0 +1,56 @@
+"""The real Temporal dev server, once per run, and a worker with fake activities per test."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from domain import search_attributes
+from tests.workflows.world import World, run_world
+
+TEMPORAL = Path(sys.executable).parent / "temporal"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the dev server did not start")
+
+
+@pytest.fixture(scope="session")
+def temporal_address() -> Iterator[str]:
+    port = free_port()
+    attributes = [f"--search-attribute={name}={kind}" for name, kind in search_attributes.TYPES.items()]
+    command = [str(TEMPORAL), "server", "start-dev", "--ip=127.0.0.1", f"--port={port}", "--headless"]
+    server = subprocess.Popen([*command, "--log-level=error", *attributes])
+    wait_for_port(port)
+    yield f"127.0.0.1:{port}"
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.fixture
+async def client(temporal_address: str) -> Client:
+    return await Client.connect(temporal_address, data_converter=pydantic_data_converter)
+
+
+@pytest.fixture
+async def world(client: Client) -> AsyncIterator[World]:
+    async with run_world(client) as ready:
+        yield ready

@@ -1,0 +1,149 @@
+"""What a test of the workflows works with: a worker on queues of its own, fakes, and handles."""
+
+import asyncio
+import contextlib
+import itertools
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+
+from activities.temporal import TemporalActivities
+from domain import ids
+from domain.events import SessionStart, TaskEvent, TaskResult
+from domain.states import TaskState
+from settings import Settings, load_settings
+from tests.workflows.fakes import Fakes, event
+from workflows.agent_task import AgentTask
+from workflows.control import Control
+from workflows.repository import Repository
+from workflows.session import Session
+
+WORKFLOWS = [Session, AgentTask, Repository, Control]
+_REPOSITORIES = itertools.count(int(uuid.uuid4()) % 1_000_000_000 * 1000)
+_TEMPORAL = Path(sys.executable).parent / "temporal"
+
+
+async def nothing_seen(start: SessionStart) -> dict[str, str]:
+    return {}
+
+
+class World:
+    def __init__(self, client: Client, settings: Settings, queue: str) -> None:
+        self.client = client
+        self.settings = settings
+        self.queue = queue
+        self.host = queue
+        self.fakes = Fakes()
+        self.repo = next(_REPOSITORIES)
+        self._objects = itertools.count(1)
+
+    def event(self, text: str = "please fix it", **more: Any) -> TaskEvent:
+        return event(more.pop("repo", self.repo), text, object_id=more.pop("object_id", next(self._objects)), **more)
+
+    async def deliver(self, delivered: TaskEvent) -> WorkflowHandle[Any, Any]:
+        """As ingress does it: signal-with-start of the session. Returns the handle of the event's task."""
+        await self.client.start_workflow(
+            "Session",
+            SessionStart(session_key=delivered.session_key, repository=delivered.repository),
+            id=ids.session_workflow_id(delivered.session_key),
+            task_queue=self.queue,
+            start_signal="deliver",
+            start_signal_args=[delivered],
+        )
+        return self.task(delivered.task_id)
+
+    def task(self, task_id: str) -> WorkflowHandle[Any, Any]:
+        return self.client.get_workflow_handle(task_id, result_type=TaskResult)
+
+    def session(self, delivered: TaskEvent) -> WorkflowHandle[Any, Any]:
+        return self.client.get_workflow_handle(ids.session_workflow_id(delivered.session_key))
+
+    def repository(self) -> WorkflowHandle[Any, Any]:
+        return self.client.get_workflow_handle(ids.repository_workflow_id(self.repo))
+
+    async def end(self, handle: WorkflowHandle[Any, Any]) -> TaskResult:
+        """The task's result, also of one that failed."""
+        await eventually(lambda: exists(handle))
+        try:
+            return TaskResult.model_validate(await handle.result())
+        except WorkflowFailureError as error:
+            assert isinstance(error.cause, ApplicationError), error.cause
+            return TaskResult.model_validate(error.cause.details[0])
+
+    async def state(self, handle: WorkflowHandle[Any, Any]) -> str:
+        if not await exists(handle):
+            return ""
+        return str((await handle.describe()).search_attributes.get("CcwebState", [""])[0])
+
+    async def reaches(self, handle: WorkflowHandle[Any, Any], state: TaskState) -> None:
+        async def there() -> bool:
+            return await self.state(handle) == state
+
+        await eventually(there)
+
+    async def cli(self, *arguments: str) -> str:
+        """Runs the real `temporal` binary against the server of this test."""
+        process = await asyncio.create_subprocess_exec(
+            str(_TEMPORAL),
+            *arguments,
+            f"--address={self.client.service_client.config.target_host}",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0, output.decode()
+        return output.decode()
+
+
+async def exists(handle: WorkflowHandle[Any, Any]) -> bool:
+    try:
+        await handle.describe()
+    except Exception as error:
+        if "not found" in str(error).lower():
+            return False
+        raise
+    return True
+
+
+async def eventually(condition: Callable[[], Awaitable[bool] | bool], seconds: float = 20) -> None:
+    """Waits until the condition holds."""
+    async with asyncio.timeout(seconds):
+        while True:
+            held = condition()
+            if held if isinstance(held, bool) else await held:
+                return
+            await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def run_world(client: Client, **overrides: Any) -> AsyncIterator[World]:
+    """A world with short times; its worker runs until the block ends."""
+    short = {"heartbeat_timeout": 0.6, "stop_budget": 0.4, "probe_interval": 0.3, "pause_poll": 0.2, "stuck_after": 1}
+    settings = load_settings(**{**short, **overrides})
+    world = World(client, settings, f"agent-{uuid.uuid4().hex[:8]}")
+    temporal = TemporalActivities(settings, client, world.host, nothing_seen)
+    ours: list[Callable[..., Any]] = [
+        temporal.recover_session,
+        temporal.recover_repository,
+        temporal.pick_host,
+        temporal.probe_task,
+        temporal.request_lease,
+        temporal.read_control,
+        temporal.terminate_stuck,
+    ]
+    shared = Worker(client, task_queue=world.queue, workflows=WORKFLOWS, activities=[*ours, *world.fakes.shared])
+    host = Worker(
+        client,
+        task_queue=ids.host_queue(world.host),
+        activities=world.fakes.on_host,
+        max_heartbeat_throttle_interval=timedelta(seconds=0.2),
+    )
+    async with shared, host:
+        yield world

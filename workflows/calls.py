@@ -1,0 +1,256 @@
+"""How workflows call activities and signal each other: names, time limits, retry policies, summaries.
+
+Errors of an activity arrive as `ActivityError` whose cause carries our code as its type; `failure_of` reads
+it. Where the workflow decides about a second try (design section 7), Temporal must not: those calls name every
+code as non-retryable, and only lost workers and faults of ours are retried here.
+"""
+
+from datetime import timedelta
+from typing import Any, Literal
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
+from temporalio.workflow import ActivityCancellationType
+
+with workflow.unsafe.imports_passed_through():
+    from domain import events, ids
+    from domain.errors import ErrorCode
+    from domain.events import TaskPolicy
+    from domain.outcomes import Failure
+
+_PATIENCE = timedelta(days=3)
+"""How long Gitea may be down before an accepted task gives up."""
+_HOST_AWAY = timedelta(minutes=10)
+_PREPARE = timedelta(hours=1)
+_SETTLE = timedelta(minutes=10)
+_TURN_OVERHEAD = timedelta(minutes=5)
+
+_PATIENT = RetryPolicy(maximum_interval=timedelta(seconds=60))
+_BRIEF = RetryPolicy(maximum_attempts=3)
+_LOST_WORKER_ONLY = RetryPolicy(
+    maximum_interval=timedelta(seconds=30),
+    maximum_attempts=30,
+    non_retryable_error_types=[str(code) for code in ErrorCode],
+)
+_LOCAL = RetryPolicy(maximum_interval=timedelta(seconds=10))
+
+
+def failure_of(error: ActivityError) -> Failure:
+    """Our code of a failed activity; a lost worker is `interrupted_by_restart`."""
+    cause = error.cause
+    if isinstance(cause, TimeoutError):
+        if cause.type == TimeoutType.SCHEDULE_TO_START:
+            return Failure(ErrorCode.WORKSPACE_UNAVAILABLE, "the host of this repository does not answer", True)
+        return Failure(ErrorCode.INTERRUPTED_BY_RESTART, f"{error.activity_type} was not finished in time")
+    if isinstance(cause, ApplicationError) and cause.type in set(ErrorCode):
+        return Failure(ErrorCode(cause.type), cause.message)
+    return Failure(ErrorCode.INTERNAL_ERROR, f"{error.activity_type}: {cause}")
+
+
+async def signal(workflow_id: str, name: str, argument: Any = None) -> Literal["delivered", "gone"]:
+    """Signals another workflow and waits until it is in its history, or until it is known to be closed."""
+    try:
+        await workflow.get_external_workflow_handle(workflow_id).signal(name, argument)
+    except ApplicationError as error:
+        if error.type == "ExternalWorkflowExecutionNotFound":
+            return "gone"
+        raise
+    return "delivered"
+
+
+async def cancel(workflow_id: str) -> None:
+    """Asks another workflow to stop; one that is closed needs nothing."""
+    try:
+        await workflow.get_external_workflow_handle(workflow_id).cancel()
+    except ApplicationError as error:
+        if error.type != "ExternalWorkflowExecutionNotFound":
+            raise
+
+
+async def admit(start: events.TaskStart) -> events.Admission:
+    admission: events.Admission = await workflow.execute_activity(
+        "admit",
+        start,
+        result_type=events.Admission,
+        start_to_close_timeout=timedelta(minutes=2),
+        schedule_to_close_timeout=_PATIENCE,
+        retry_policy=_PATIENT,
+        summary=f"may {start.event.author} start the agent here?",
+    )
+    return admission
+
+
+async def post_receipt(request: events.CommentRequest) -> events.CommentPosted:
+    posted: events.CommentPosted = await workflow.execute_activity(
+        "post_receipt",
+        request,
+        result_type=events.CommentPosted,
+        start_to_close_timeout=timedelta(minutes=1),
+        schedule_to_close_timeout=_PATIENCE,
+        retry_policy=_PATIENT,
+        summary="react" if request.reaction_only else f"receipt {request.state}",
+    )
+    return posted
+
+
+async def verify_reply(request: events.VerifyRequest) -> events.Verification:
+    """Reads the answer back; an activity that fails altogether is `unknown`."""
+    return await _read_back("verify_reply", request, request.budget, f"round {request.round}: is the answer there?")
+
+
+async def post_fallback(request: events.FallbackRequest) -> events.Verification:
+    """Posts by REST and reads back; an activity that fails altogether is `unknown`."""
+    return await _read_back("post_fallback", request, request.budget, f"round {request.round}: answer by REST")
+
+
+async def _read_back(
+    name: str, request: events.VerifyRequest | events.FallbackRequest, budget: float, summary: str
+) -> events.Verification:
+    try:
+        found: events.Verification = await workflow.execute_activity(
+            name,
+            request,
+            result_type=events.Verification,
+            start_to_close_timeout=timedelta(seconds=budget + 60),
+            retry_policy=_BRIEF,
+            summary=summary,
+        )
+    except ActivityError as error:
+        return events.Verification(found="unknown", detail=failure_of(error).text)
+    return found
+
+
+async def prepare_workspace(host: str, policy: TaskPolicy, request: events.WorkspaceRequest) -> events.Workspace:
+    prepared: events.Workspace = await workflow.execute_activity(
+        "prepare_workspace",
+        request,
+        task_queue=ids.host_queue(host),
+        result_type=events.Workspace,
+        schedule_to_start_timeout=_HOST_AWAY,
+        start_to_close_timeout=_PREPARE,
+        heartbeat_timeout=timedelta(seconds=policy.heartbeat_timeout),
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        retry_policy=_LOST_WORKER_ONLY,
+        summary=f"worktree on {host}",
+    )
+    return prepared
+
+
+async def run_turn(host: str, policy: TaskPolicy, request: events.TurnRequest) -> events.TurnOutcome:
+    outcome: events.TurnOutcome = await workflow.execute_activity(
+        "run_turn",
+        request,
+        task_queue=ids.host_queue(host),
+        result_type=events.TurnOutcome,
+        schedule_to_start_timeout=_HOST_AWAY,
+        start_to_close_timeout=timedelta(seconds=policy.turn_timeout) + _TURN_OVERHEAD,
+        heartbeat_timeout=timedelta(seconds=policy.heartbeat_timeout),
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        retry_policy=_LOST_WORKER_ONLY,
+        summary=f"{request.purpose} turn {request.turn_key}",
+    )
+    return outcome
+
+
+async def settle_workspace(host: str, policy: TaskPolicy, request: events.SettleRequest) -> events.Settled:
+    settled: events.Settled = await workflow.execute_activity(
+        "settle_workspace",
+        request,
+        task_queue=ids.host_queue(host),
+        result_type=events.Settled,
+        schedule_to_start_timeout=_HOST_AWAY,
+        start_to_close_timeout=_SETTLE,
+        heartbeat_timeout=timedelta(seconds=policy.heartbeat_timeout),
+        retry_policy=_BRIEF,
+        summary="revoke the lease, save leftovers",
+    )
+    return settled
+
+
+async def close_session(host: str, request: events.SessionClose) -> None:
+    await workflow.execute_activity(
+        "close_session",
+        request,
+        task_queue=ids.host_queue(host),
+        schedule_to_start_timeout=_HOST_AWAY,
+        start_to_close_timeout=_SETTLE,
+        retry_policy=_BRIEF,
+        summary="archive the thread, remove the worktree",
+    )
+
+
+async def request_lease(ask: events.LeaseAsk) -> None:
+    await workflow.execute_local_activity(
+        "request_lease",
+        ask,
+        start_to_close_timeout=timedelta(seconds=10),
+        retry_policy=_LOCAL,
+        summary=f"ask for {ask.request.lease_id}",
+    )
+
+
+async def read_control(start: events.RepositoryStart) -> events.ControlState:
+    control: events.ControlState = await workflow.execute_local_activity(
+        "read_control",
+        start,
+        result_type=events.ControlState,
+        start_to_close_timeout=timedelta(seconds=10),
+        retry_policy=_LOCAL,
+        summary="paused or disabled?",
+    )
+    return control
+
+
+async def probe_task(task_id: str) -> events.HolderProbe:
+    probe: events.HolderProbe = await workflow.execute_local_activity(
+        "probe_task",
+        task_id,
+        result_type=events.HolderProbe,
+        start_to_close_timeout=timedelta(seconds=10),
+        retry_policy=_LOCAL,
+        summary=f"how is {task_id}?",
+    )
+    return probe
+
+
+async def terminate_stuck(task_id: str) -> None:
+    await workflow.execute_activity(
+        "terminate_stuck",
+        task_id,
+        start_to_close_timeout=timedelta(seconds=10),
+        retry_policy=_PATIENT,
+        summary=f"end {task_id}, it makes no progress",
+    )
+
+
+async def recover_session(start: events.SessionStart) -> events.Recovered:
+    return await _recover("recover_session", start)
+
+
+async def recover_repository(start: events.RepositoryStart) -> events.Recovered:
+    return await _recover("recover_repository", start)
+
+
+async def _recover(name: str, start: events.SessionStart | events.RepositoryStart) -> events.Recovered:
+    recovered: events.Recovered = await workflow.execute_local_activity(
+        name,
+        start,
+        result_type=events.Recovered,
+        start_to_close_timeout=timedelta(seconds=30),
+        retry_policy=_LOCAL,
+        summary="what did an earlier run leave?",
+    )
+    return recovered
+
+
+async def pick_host(start: events.RepositoryStart) -> str:
+    host: str = await workflow.execute_local_activity(
+        "pick_host",
+        start,
+        result_type=str,
+        start_to_close_timeout=timedelta(seconds=10),
+        retry_policy=_LOCAL,
+        summary="the host that keeps the workspace",
+    )
+    return host

@@ -1,0 +1,329 @@
+"""The conversation of one Issue or PR (design section 5, Session).
+
+Takes what ingress delivers, drops what it has seen, starts one AgentTask per source and gives answers to the
+task that asked. It never holds a lease and makes no comment but the receipt of a task that was terminated.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    WorkflowAlreadyStartedError,
+)
+from temporalio.workflow import ParentClosePolicy
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+    from domain import events, ids
+    from domain.errors import ErrorCode
+    from domain.events import LeaseRelease, ResourceClosed, SessionStart, TaskEvent, TaskResult, TaskWaiting
+    from domain.operator import parse_command
+    from domain.session_book import SessionBook
+    from domain.states import TaskState
+
+from workflows import attributes, calls
+
+T = TypeVar("T")
+_FIRST_PROBE = 15.0
+_LAST_PROBE = 3600.0
+
+
+@workflow.defn(name="Session")
+class Session:
+    @workflow.init
+    def __init__(self, start: SessionStart) -> None:
+        self._start = start
+        self._book = SessionBook(start.carried)
+        self._inbox: list[TaskEvent] = []
+        self._reports: list[TaskWaiting] = []
+        self._errands: list[tuple[str, str, Any]] = []
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._close_asked = False
+        self._remembered: tuple[str | None, str | None] = (self._book.thread_id, self._book.host)
+
+    @workflow.run
+    async def run(self, start: SessionStart) -> None:
+        """Ends some time after the Issue/PR was closed, or when it is cancelled; the next delivery reopens it."""
+        life = asyncio.create_task(self._live())
+        while not life.done():
+            try:
+                await asyncio.shield(life)
+            except asyncio.CancelledError:
+                self._close_asked = True
+        life.result()
+
+    async def _live(self) -> None:
+        if self._start.carried is None:
+            await self._recover()
+        while True:
+            while self._has_work():
+                await self._work()
+            self._show()
+            if not self._watches and await self._rest():
+                return
+            if self._watches:
+                await workflow.wait_condition(lambda: self._has_work() or not self._watches)
+
+    def _has_work(self) -> bool:
+        stopping = self._close_asked and any(task not in self._book.stopping for task in self._watches)
+        return bool(self._inbox or self._reports or self._errands or stopping)
+
+    async def _work(self) -> None:
+        while self._errands:
+            await calls.signal(*self._errands.pop(0))
+        while self._reports:
+            await self._heed(self._reports.pop(0))
+        if self._inbox:
+            await self._take(self._inbox.pop(0))
+        elif self._close_asked:
+            await self._stop_tasks()
+
+    async def _rest(self) -> bool:
+        """Nothing is open: end, roll over, or wait for the next delivery. True to end."""
+        self._remember()
+        if self._close_asked or (self._book.closed and await self._idle()):
+            return await self._close()
+        if workflow.info().is_continue_as_new_suggested():
+            workflow.continue_as_new(self._start.model_copy(update={"carried": self._book.carried()}))
+        if not self._book.closed:
+            await workflow.wait_condition(self._something_new)
+        return False
+
+    def _something_new(self) -> bool:
+        return self._has_work() or self._close_asked or self._book.closed
+
+    async def _idle(self) -> bool:
+        """Whether the closed Issue/PR stayed closed and quiet for the idle time."""
+        try:
+            await workflow.wait_condition(
+                lambda: self._has_work() or self._close_asked or not self._book.closed,
+                timeout=timedelta(seconds=self._book.idle_after),
+                timeout_summary="close when quiet",
+            )
+        except TimeoutError:
+            return True
+        return False
+
+    async def _close(self) -> bool:
+        """Frees what the session keeps on its host; what arrived meanwhile goes on instead of ending."""
+        if self._book.host is not None:
+            try:
+                await calls.close_session(self._book.host, self._close_request())
+            except ActivityError as error:
+                workflow.logger.error("the session was not cleaned up: %s", calls.failure_of(error).text)
+        self._close_asked = False
+        return not self._has_work()
+
+    def _close_request(self) -> events.SessionClose:
+        resource = ids.ResourceRef.parse(self._start.session_key)
+        return events.SessionClose.model_validate(
+            {
+                "repository": self._start.repository,
+                "repo_key": ids.repo_key(resource.owner, resource.repo),
+                "session_key": self._start.session_key,
+                "kind": resource.kind,
+                "number": resource.number,
+                "thread_id": self._book.thread_id,
+            }
+        )
+
+    async def _recover(self) -> None:
+        """A run that carries nothing asks what an earlier one left, and adopts tasks that still run."""
+        recovered = await calls.recover_session(self._start)
+        self._book.recover(recovered)
+        for task_id in recovered.running:
+            self._watch(task_id, self._follow(task_id, None))
+
+    async def _take(self, event: TaskEvent) -> None:
+        """Routes one delivery: seen, answer, or a task of its own."""
+        if known := self._book.seen(event):
+            self._book.note_delivery(event, known)
+            if known in self._watches:
+                await calls.signal(known, "add_delivery", event.delivery_key)
+        elif not await self._give_answer(event):
+            await self._start_task(event)
+
+    async def _give_answer(self, event: TaskEvent) -> bool:
+        """Gives the event to the task that has waited longest, if any is still there."""
+        while self._book.waiting:
+            task_id = self._book.waiting.pop(0)
+            if task_id in self._watches and await calls.signal(task_id, "answer", event) == "delivered":
+                self._book.note(event, task_id)
+                return True
+        return False
+
+    async def _start_task(self, event: TaskEvent) -> None:
+        self._book.note(event, event.task_id)
+        start = events.TaskStart(event=event, thread_id=self._book.thread_id, host=self._book.host)
+        try:
+            child = await workflow.start_child_workflow(
+                "AgentTask",
+                start,
+                id=event.task_id,
+                result_type=TaskResult,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+                memo=attributes.task_memo(event),
+                search_attributes=attributes.of_task(event),
+                static_summary=attributes.summary(event),
+            )
+        except WorkflowAlreadyStartedError:
+            await self._adopt(event)
+        else:
+            self._watch(event.task_id, self._await_child(child, event))
+            if self._book.closed:
+                await calls.signal(event.task_id, "resource_closed", True)
+
+    async def _adopt(self, event: TaskEvent) -> None:
+        """The task exists from an earlier run: a closed one answers for the event, a running one is followed."""
+        if event.task_id not in self._watches and (await calls.probe_task(event.task_id)).status == "running":
+            self._watch(event.task_id, self._follow(event.task_id, event))
+
+    def _watch(self, task_id: str, work: Coroutine[Any, Any, None]) -> None:
+        self._watches[task_id] = asyncio.create_task(self._until_closed(task_id, work))
+
+    async def _until_closed(self, task_id: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:  # noqa: BLE001 - a fault in the after-care of one task must not stop the session
+            workflow.logger.exception("the end of %s was not handled", task_id)
+        del self._watches[task_id]
+        self._book.forget(task_id)
+
+    async def _await_child(self, child: workflow.ChildWorkflowHandle[Any, TaskResult], event: TaskEvent) -> None:
+        self._book.open[event.task_id] = event
+        try:
+            result = await child
+        except ChildWorkflowError as error:
+            ended = _final_result(error)
+            if ended is None:
+                await self._after_terminated(event)
+                return
+            result = ended
+        await self._after(result)
+
+    async def _follow(self, task_id: str, event: TaskEvent | None) -> None:
+        """Looks at a task that is no child of this run, less and less often, until it is closed."""
+        delay = _FIRST_PROBE
+        while (probe := await calls.probe_task(task_id)).status in {"running", "stuck"}:
+            await workflow.sleep(delay, summary=f"follow {task_id}")
+            delay = min(delay * 2, _LAST_PROBE)
+        if probe.status == "killed" and event is not None:
+            await self._after_terminated(event)
+        elif probe.status == "killed":
+            await self._free_lease(task_id)
+
+    async def _after(self, result: TaskResult) -> None:
+        self._book.learn(result.thread_id, result.host)
+        self._inbox.extend(result.unconsumed)
+        for event in result.unconsumed:
+            self._book.unsee(event)
+
+    async def _after_terminated(self, event: TaskEvent) -> None:
+        """A task that was ended without a chance to clean up: free its lease with a grace time, say so once."""
+        await self._free_lease(event.task_id)
+        receipt = events.CommentRequest(
+            repository=event.repository,
+            number=event.number,
+            comment_key=ids.status_comment_key(event.task_id, "terminated"),
+            source_key=event.source_key,
+            state=TaskState.FAILED,
+            error_code=ErrorCode.TERMINATED,
+        )
+        try:
+            await calls.post_receipt(receipt)
+        except ActivityError as error:
+            workflow.logger.error("a terminated task could not be told: %s", calls.failure_of(error).text)
+
+    async def _free_lease(self, task_id: str) -> None:
+        release = LeaseRelease(task_id=task_id, fenced=False, session_key=self._start.session_key)
+        await calls.signal(ids.repository_workflow_id(self._start.repository.id), "release", release)
+
+    async def _heed(self, report: TaskWaiting) -> None:
+        """A task waits for an answer: the oldest comment that no turn has begun on is one."""
+        if report.task_id not in self._watches:
+            return
+        self._book.learn(report.thread_id, report.host)
+        self._remember()
+        self._book.waits(report.task_id, report.waiting)
+        if report.waiting and not await self._fold_into(report.task_id):
+            await calls.signal(report.task_id, "noted")
+            if self._book.closed:
+                await calls.signal(report.task_id, "resource_closed", True)
+
+    async def _fold_into(self, waiting: str) -> bool:
+        for task_id, event in self._book.foldable(waiting):
+            if (await calls.probe_task(task_id)).state not in {TaskState.RECEIVED, TaskState.QUEUED}:
+                continue
+            if not await self._give_answer(event):
+                return False
+            await calls.signal(task_id, "fold", waiting)
+            return True
+        return False
+
+    async def _stop_tasks(self) -> None:
+        for task_id in list(self._watches):
+            if task_id not in self._book.stopping:
+                self._book.stopping.add(task_id)
+                await calls.cancel(task_id)
+
+    def _remember(self) -> None:
+        """Mirrors thread and host into the memo, where a later run finds them even after a terminate."""
+        known = (self._book.thread_id, self._book.host)
+        if known != self._remembered:
+            self._remembered = known
+            workflow.upsert_memo({"threadId": known[0], "host": known[1]})
+
+    def _show(self) -> None:
+        workflow.set_current_details(self._book.page(self._start.session_key, list(self._watches)))
+
+    @workflow.signal(description="Ingress: somebody asked for something")
+    def deliver(self, event: Any = None) -> None:
+        if parsed := _parse(TaskEvent, event):
+            self._inbox.append(parsed)
+
+    @workflow.signal(description="Ingress: the Issue/PR was closed or reopened")
+    def resource_closed(self, closed: Any = None) -> None:
+        if (parsed := _parse(ResourceClosed, closed)) and parsed.closed != self._book.closed:
+            self._book.closed = parsed.closed
+            self._errands += [(task, "resource_closed", parsed.closed) for task in self._watches]
+
+    @workflow.signal(description="Task: I wait for an answer")
+    def task_waiting(self, report: Any = None) -> None:
+        if parsed := _parse(TaskWaiting, report):
+            self._reports.append(parsed)
+
+    @workflow.signal(description="Operator: abort the tasks of this session that work")
+    def abort(self, command: Any = None) -> None:
+        self._pass_on("abort", command)
+
+    @workflow.signal(description="Operator: cancel the tasks of this session that wait")
+    def cancel(self, command: Any = None) -> None:
+        self._pass_on("cancel", command)
+
+    def _pass_on(self, name: str, command: Any) -> None:
+        if parse_command(command) is not None:
+            self._errands += [(task_id, name, command) for task_id in self._watches]
+
+
+def _final_result(error: ChildWorkflowError) -> TaskResult | None:
+    """The result that a failed task left; None when it ended without one."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.details:
+        return _parse(TaskResult, cause.details[0])
+    return None
+
+
+def _parse(model: type[T], raw: Any) -> T | None:
+    try:
+        return model.model_validate(raw)  # type: ignore[attr-defined, no-any-return]
+    except ValidationError:
+        return None
