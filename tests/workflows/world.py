@@ -5,13 +5,14 @@ import contextlib
 import itertools
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from activities.temporal import TemporalActivities
@@ -25,7 +26,6 @@ from workflows.control import Control
 from workflows.repository import Repository
 from workflows.session import Session
 
-WORKFLOWS = [Session, AgentTask, Repository, Control]
 _REPOSITORIES = itertools.count(int(uuid.uuid4()) % 1_000_000_000 * 1000)
 _TEMPORAL = Path(sys.executable).parent / "temporal"
 
@@ -88,6 +88,15 @@ class World:
 
         await eventually(there)
 
+    async def nothing_is_wedged(self) -> None:
+        """Fails when a workflow of this world has a failing workflow task; ends what is left."""
+        async for found in self.client.list_workflows(f'TaskQueue="{self.queue}" AND ExecutionStatus="Running"'):
+            handle = self.client.get_workflow_handle(found.id)
+            described = await handle.describe()
+            assert described.raw_description.pending_workflow_task.attempt <= 1, found.id
+            with contextlib.suppress(RPCError):
+                await handle.terminate()
+
     async def cli(self, *arguments: str) -> str:
         """Runs the real `temporal` binary against the server of this test."""
         process = await asyncio.create_subprocess_exec(
@@ -123,7 +132,7 @@ async def eventually(condition: Callable[[], Awaitable[bool] | bool], seconds: f
 
 
 @contextlib.asynccontextmanager
-async def run_world(client: Client, **overrides: Any) -> AsyncIterator[World]:
+async def run_world(client: Client, tasks: Sequence[type] = (AgentTask,), **overrides: Any) -> AsyncIterator[World]:
     """A world with short times; its worker runs until the block ends."""
     short = {"heartbeat_timeout": 0.6, "stop_budget": 0.4, "probe_interval": 0.3, "pause_poll": 0.2, "stuck_after": 1}
     settings = load_settings(**{**short, **overrides})
@@ -138,7 +147,12 @@ async def run_world(client: Client, **overrides: Any) -> AsyncIterator[World]:
         temporal.read_control,
         temporal.terminate_stuck,
     ]
-    shared = Worker(client, task_queue=world.queue, workflows=WORKFLOWS, activities=[*ours, *world.fakes.shared])
+    shared = Worker(
+        client,
+        task_queue=world.queue,
+        workflows=[Session, Repository, Control, *tasks],
+        activities=[*ours, *world.fakes.shared],
+    )
     host = Worker(
         client,
         task_queue=ids.host_queue(world.host),
@@ -147,3 +161,4 @@ async def run_world(client: Client, **overrides: Any) -> AsyncIterator[World]:
     )
     async with shared, host:
         yield world
+        await world.nothing_is_wedged()
