@@ -97,6 +97,8 @@ class SessionCarried(Record):
     seen_deliveries: dict[str, str] = {}
     """deliveryKey to the taskId of its source, oldest first, bounded."""
     closed: bool = False
+    inbox: list[TaskEvent] = []
+    """Delivered and not yet looked at."""
     idle_after: float = 14 * 86400
     """A closed Issue/PR's session ends after this idle time; seconds."""
 

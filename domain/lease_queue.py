@@ -28,18 +28,20 @@ class LeaseQueue:
     def ask(self, request: LeaseRequest) -> bool:
         """Notes a request; True when its task holds just this lease and must be told again."""
         holder = self.holder
-        if holder is not None and holder.task_id == request.task_id:
-            if holder.lease_id == request.lease_id:
-                return self.freed is None
+        if holder is None or holder.task_id != request.task_id:
+            self._queue(request)
+        elif holder.lease_id == request.lease_id:
+            return self.freed is None
+        elif _number(request) > _number(holder):
             self.freed = self.freed or "now"
-        self._queue(request)
+            self._queue(request)
         return False
 
     def _queue(self, request: LeaseRequest) -> None:
         """Each task waits once; who ran before goes ahead of who never started, in order of asking."""
         for place, waiter in enumerate(self.waiting):
             if waiter.task_id == request.task_id:
-                self.waiting[place] = request
+                self.waiting[place] = max(waiter, request, key=_number)
                 return
         ahead = sum(waiter.resume for waiter in self.waiting)
         self.waiting.insert(ahead if request.resume else len(self.waiting), request)
@@ -71,6 +73,12 @@ class LeaseQueue:
         self.threads[session_key] = thread_id
         while len(self.threads) > _MAX_THREADS:
             del self.threads[next(iter(self.threads))]
+
+
+def _number(request: LeaseRequest) -> int:
+    """The k of a leaseId: a task asks for its leases one after another, an older one is over."""
+    _, _, number = request.lease_id.rpartition("/")
+    return int(number) if number.isdecimal() else 0
 
 
 def _matches(release: LeaseRelease, request: LeaseRequest) -> bool:

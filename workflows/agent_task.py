@@ -85,6 +85,7 @@ class AgentTask:
                 await asyncio.shield(walk)
             except asyncio.CancelledError:
                 self._request_stop(Stop("operator", "the workflow was cancelled"))
+        await workflow.wait_condition(workflow.all_handlers_finished)
         result = self._task.result(self._answers)
         if result.state in {S.FAILED, S.FAILED_REPLY}:
             raise ApplicationError(result.reason, result, type=str(result.error_code), non_retryable=True)
@@ -254,9 +255,12 @@ class AgentTask:
         """Gives the lease back, or withdraws the request for it."""
         if self._task.lease_id is None:
             return
-        release = self._task.lease_release(self._task.lease_id, self._fenced)
-        await calls.signal(ids.repository_workflow_id(self._task.event.repository.id), "release", release)
+        await self._give_back(self._task.lease_id, self._fenced)
         self._task.lease_id, self._grant, self._fenced = None, None, True
+
+    async def _give_back(self, lease_id: str, fenced: bool) -> None:
+        release = self._task.lease_release(lease_id, fenced)
+        await calls.signal(ids.repository_workflow_id(self._task.event.repository.id), "release", release)
 
     async def _turn(self, request: events.TurnRequest) -> Failure | None:
         """Runs a turn and settles the workspace, however the turn ended; None when it completed."""
@@ -351,12 +355,16 @@ class AgentTask:
     # Signals: each takes anything, parses inside, never raises.
 
     @workflow.signal(description="Repository: the workspace is yours")
-    def lease_granted(self, grant: Any = None) -> None:
-        if (parsed := _parse(LeaseGrant, grant)) and parsed.lease_id == self._task.lease_id:
+    async def lease_granted(self, grant: Any = None) -> None:
+        """A grant that nobody waits for any more (its request came late) is given back at once."""
+        parsed = _parse(LeaseGrant, grant)
+        if parsed is None:
+            self._task.note("ignored an unreadable grant")
+        elif parsed.lease_id == self._task.lease_id:
             self._grant = parsed
             self._task.granted(parsed)
         else:
-            self._task.note("ignored a stale grant")
+            await self._give_back(parsed.lease_id, fenced=True)
 
     @workflow.signal(description="Session: the user's answer to the question")
     def answer(self, event: Any = None) -> None:

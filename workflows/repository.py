@@ -45,6 +45,7 @@ class Repository:
         """Ends when nobody asked for `idle_after` seconds; the next request starts it again."""
         if start.carried is None:
             await self._recover()
+        self._show()
         while await self._step():
             self._show()
             settled = self._leases.freed is None and not self._repeat_grant
@@ -151,11 +152,13 @@ class Repository:
     def request(self, request: Any = None) -> None:
         if parsed := _parse(LeaseRequest, request):
             self._repeat_grant = self._leases.ask(parsed) or self._repeat_grant
+            self._show()
 
     @workflow.signal(description="Task or session: the lease is given back, or no longer wanted")
     def release(self, release: Any = None) -> None:
         if parsed := _parse(LeaseRelease, release):
             self._leases.release(parsed)
+            self._show()
 
 
 def blocked_by(control: ControlState, start: RepositoryStart) -> str:

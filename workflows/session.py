@@ -42,7 +42,7 @@ class Session:
     def __init__(self, start: SessionStart) -> None:
         self._start = start
         self._book = SessionBook(start.carried)
-        self._inbox: list[TaskEvent] = []
+        self._inbox: list[TaskEvent] = list(start.carried.inbox) if start.carried else []
         self._reports: list[TaskWaiting] = []
         self._errands: list[tuple[str, str, Any]] = []
         self._watches: dict[str, asyncio.Task[None]] = {}
@@ -64,6 +64,7 @@ class Session:
         if self._start.carried is None:
             await self._recover()
         while True:
+            self._roll_over_if_due()
             while self._has_work():
                 await self._work()
             self._show()
@@ -91,11 +92,17 @@ class Session:
         self._remember()
         if self._close_asked or (self._book.closed and await self._idle()):
             return await self._close()
-        if workflow.info().is_continue_as_new_suggested():
-            workflow.continue_as_new(self._start.model_copy(update={"carried": self._book.carried()}))
         if not self._book.closed:
             await workflow.wait_condition(self._something_new)
         return False
+
+    def _roll_over_if_due(self) -> None:
+        """Only when no child is open and nothing is half done; what came in goes along."""
+        if self._watches or self._reports or self._errands or self._close_asked:
+            return
+        if workflow.info().is_continue_as_new_suggested():
+            carried = self._book.carried().model_copy(update={"inbox": self._inbox})
+            workflow.continue_as_new(self._start.model_copy(update={"carried": carried}))
 
     def _something_new(self) -> bool:
         return self._has_work() or self._close_asked or self._book.closed

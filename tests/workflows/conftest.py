@@ -15,6 +15,13 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from domain import search_attributes
 from tests.workflows.world import World, run_world
 
+DYNAMIC_CONFIG = [
+    # Sessions and repositories roll over after a few tasks, so that every test that runs more meets it.
+    "limit.historyCount.suggestContinueAsNew=40",
+    # By default a shard reads its queues 20 times a second: 50 ms for each step of a workflow.
+    "history.transferProcessorMaxPollRPS=1000",
+    "history.timerProcessorMaxPollRPS=1000",
+]
 TEMPORAL = Path(sys.executable).parent / "temporal"
 
 
@@ -37,8 +44,9 @@ def wait_for_port(port: int) -> None:
 def temporal_address() -> Iterator[str]:
     port = free_port()
     attributes = [f"--search-attribute={name}={kind}" for name, kind in search_attributes.TYPES.items()]
+    config = [f"--dynamic-config-value={value}" for value in DYNAMIC_CONFIG]
     command = [str(TEMPORAL), "server", "start-dev", "--ip=127.0.0.1", f"--port={port}", "--headless"]
-    server = subprocess.Popen([*command, "--log-level=error", *attributes])
+    server = subprocess.Popen([*command, "--log-level=error", *config, *attributes])
     wait_for_port(port)
     yield f"127.0.0.1:{port}"
     server.terminate()

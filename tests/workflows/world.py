@@ -88,6 +88,11 @@ class World:
 
         await eventually(there)
 
+    async def rolled_over(self, handle: WorkflowHandle[Any, Any]) -> bool:
+        """Whether the newest run was continued from an earlier one."""
+        first = (await handle.fetch_history()).events[0]
+        return bool(first.workflow_execution_started_event_attributes.continued_execution_run_id)
+
     async def nothing_is_wedged(self) -> None:
         """Fails when a workflow of this world has a failing workflow task; ends what is left."""
         async for found in self.client.list_workflows(f'TaskQueue="{self.queue}" AND ExecutionStatus="Running"'):

@@ -1,0 +1,150 @@
+"""One conversation per Issue/PR: duplicates, aliases, closing, and what an operator can do to it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from domain import events
+from domain.states import TaskState
+from tests.workflows.fakes import found
+from tests.workflows.test_stops import in_waiting_user
+from tests.workflows.world import World, eventually, exists, run_world
+
+S = TaskState
+JUNK: tuple[Any, ...] = (None, "text", 7, [], {"task_id": 1})
+
+
+async def test_one_delivery_makes_one_task_however_often_it_comes(world: World) -> None:
+    delivered = world.event()
+    task = await world.deliver(delivered)
+    for _ in range(5):
+        await world.deliver(delivered)
+    await world.end(task)
+    await world.deliver(delivered)
+    await world.end(await world.deliver(world.event()))
+
+    assert world.fakes.order.count(delivered.task_id) == 1
+    assert len(world.fakes.order) == 2
+
+
+async def test_another_delivery_of_the_same_source_is_an_alias(world: World) -> None:
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    first = world.event(object_id=1)
+    again = world.event(object_id=2).model_copy(update={"source_key": first.source_key})
+    task = await world.deliver(first)
+    await world.fakes.entered["turn"].wait()
+    alias = await world.deliver(again)
+
+    async def listed() -> bool:
+        return (await task.describe()).search_attributes["CcwebDeliveries"] == [
+            first.delivery_key,
+            again.delivery_key,
+        ]
+
+    await eventually(listed)
+    world.fakes.open_gate("turn")
+    await world.end(task)
+    assert not await exists(alias)
+
+
+async def test_a_terminated_session_is_rebuilt_and_runs_nothing_twice(world: World) -> None:
+    first = world.event()
+    await world.end(await world.deliver(first))
+    await world.session(first).terminate()
+    await world.deliver(first)
+    second = await world.end(await world.deliver(world.event()))
+
+    assert second.state is S.SUCCEEDED
+    assert world.fakes.order.count(first.task_id) == 1
+    assert world.fakes.calls["run_turn"][-1].thread_id == f"thread of {first.session_key}"
+
+
+async def test_a_session_terminated_in_a_turn_stops_its_task(world: World) -> None:
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    world.fakes.plan("verify_reply", found("missing"))
+    first = world.event()
+    task = await world.deliver(first)
+    await world.fakes.entered["turn"].wait()
+    await world.session(first).terminate()
+
+    assert (await world.end(task)).state is S.ABORTED
+    assert (await world.end(await world.deliver(world.event()))).state is S.SUCCEEDED
+
+
+async def test_a_session_rolls_over_and_still_knows_what_it_has_seen(world: World) -> None:
+    delivered = [world.event() for _ in range(8)]
+    tasks = [await world.deliver(event) for event in delivered]
+    for task in tasks:
+        await world.end(task)
+    session = world.session(delivered[0])
+    await eventually(lambda: world.rolled_over(session))
+    for event in delivered:
+        await world.deliver(event)
+    await world.end(await world.deliver(world.event()))
+
+    assert len(world.fakes.order) == 9
+    assert world.fakes.overlaps == 0
+
+
+def closed(world: World, *, closed: bool) -> events.ResourceClosed:
+    key = world.event(object_id=1).session_key
+    return events.ResourceClosed(
+        session_key=key, closed=closed, actor="alice", received_at=datetime(2026, 11, 30, tzinfo=UTC)
+    )
+
+
+async def test_closing_the_issue_ends_waiting_tasks_and_then_the_session(client: Client) -> None:
+    async with run_world(client, session_idle=0.5) as world:
+        task = await in_waiting_user(world)
+        session = world.session(world.event())
+        await session.signal("resource_closed", closed(world, closed=True))
+
+        assert (await world.end(task)).state is S.CANCELLED
+        await session.result()
+        assert len(world.fakes.calls["close_session"]) == 1
+        assert not world.fakes.receipts(S.CANCELLED)
+        assert (await world.end(await world.deliver(world.event()))).state is S.SUCCEEDED
+
+
+async def test_a_question_asked_after_closing_ends_at_once(world: World) -> None:
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    world.fakes.plan("verify_reply", found("question"))
+    task = await world.deliver(world.event())
+    await world.fakes.entered["turn"].wait()
+    await world.session(world.event()).signal("resource_closed", closed(world, closed=True))
+    world.fakes.open_gate("turn")
+
+    assert (await world.end(task)).state is S.CANCELLED
+
+
+async def test_reopening_keeps_the_session(world: World) -> None:
+    await world.end(await world.deliver(world.event()))
+    session = world.session(world.event())
+    for state in (True, False):
+        await session.signal("resource_closed", closed(world, closed=state))
+    assert (await world.end(await world.deliver(world.event()))).state is S.SUCCEEDED
+    assert (await session.describe()).status is WorkflowExecutionStatus.RUNNING
+
+
+async def test_junk_signals_leave_the_session_working(world: World) -> None:
+    first = world.event()
+    await world.end(await world.deliver(first))
+    for name in ("deliver", "resource_closed", "task_waiting"):
+        for junk in JUNK:
+            await world.session(first).signal(name, junk)
+    assert (await world.end(await world.deliver(world.event()))).state is S.SUCCEEDED
+
+
+async def test_a_reset_task_runs_to_its_end_again(world: World) -> None:
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    delivered = world.event()
+    task = await world.deliver(delivered)
+    await world.fakes.entered["turn"].wait()
+    await world.cli("workflow", "reset", "-w", task.id, "--type", "FirstWorkflowTask", "--reason", "by a test")
+    world.fakes.open_gate("turn")
+
+    assert (await world.end(world.task(task.id))).state is S.SUCCEEDED
+    assert (await world.end(await world.deliver(world.event()))).state is S.SUCCEEDED
+    assert {request.comment_key for request in world.fakes.receipts(S.QUEUED)} >= {f"{task.id}:status:queued"}
+    assert world.fakes.overlaps == 0
