@@ -5,13 +5,14 @@ links, and quotes do not count: a quote repeats what somebody asked before. CJK 
 glued to the mention (`@ccweb-bot，请…`), which Gitea does not allow.
 
 Bounds: of a long text the first `HEAD` and the last `TAIL` characters are looked at, of a long paragraph the
-surroundings of each candidate, so that no text takes longer than about a second.
+surroundings of each candidate, and only so many of these: no text takes longer than about a second.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -19,8 +20,10 @@ from markdown_it.token import Token
 
 HEAD = 64_000
 TAIL = 16_000
-_WINDOW = 1_500
+_WINDOW = 1_000
 """Characters of a paragraph on each side of a candidate that its markup is judged by."""
+_MAX_WINDOWS = 40
+"""Candidates that are judged at all: the parser takes quadratic time on some texts."""
 
 # Letters, digits and punctuation of CJK scripts, but for what would make another name or sign of the mention
 # (full-width letters, `＠`, `／`, `－`, `．`, `＿`) and for quotation marks, which have classes of their own.
@@ -100,11 +103,9 @@ def _opened_before(text: str, position: int) -> str:
 
 def _mentioned_in(text: str, pattern: re.Pattern[str], candidate: re.Pattern[str]) -> bool:
     references: dict[str, Any] = {}
-    return any(
-        pattern.search(_visible(window, references))
-        for content in _paragraphs(_BLOCKS.parse(text, references))
-        for window in _windows(content, candidate)
-    )
+    paragraphs = _paragraphs(_BLOCKS.parse(text, references))
+    windows = (window for content in paragraphs for window in _windows(content, candidate))
+    return any(pattern.search(_visible(window, references)) for window in islice(windows, _MAX_WINDOWS))
 
 
 def _paragraphs(tokens: list[Token]) -> Iterator[str]:
