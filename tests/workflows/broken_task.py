@@ -1,4 +1,4 @@
-"""An AgentTask with a fault in one state, to see how it ends."""
+"""AgentTasks with a fault, to see how they end."""
 
 from temporalio import workflow
 
@@ -21,3 +21,20 @@ class BrokenTask(AgentTask):
 
     async def _verifying_reply(self) -> Next:
         raise KeyError("a fault of ours")
+
+
+@workflow.defn(name="AgentTask")
+class StuckTask(AgentTask):
+    """Makes no progress once it is signalled."""
+
+    @workflow.init
+    def __init__(self, start: TaskStart) -> None:
+        super().__init__(start)
+
+    @workflow.run
+    async def run(self, start: TaskStart) -> TaskResult:
+        return await super().run(start)
+
+    @workflow.signal
+    def stick(self) -> None:
+        raise RuntimeError("a fault of ours")

@@ -40,17 +40,26 @@ def wait_for_port(port: int) -> None:
     raise AssertionError("the dev server did not start")
 
 
-@pytest.fixture(scope="session")
-def temporal_address() -> Iterator[str]:
+@contextlib.contextmanager
+def dev_server() -> Iterator[str]:
+    """The real dev server, in memory; yields its address."""
     port = free_port()
     attributes = [f"--search-attribute={name}={kind}" for name, kind in search_attributes.TYPES.items()]
     config = [f"--dynamic-config-value={value}" for value in DYNAMIC_CONFIG]
     command = [str(TEMPORAL), "server", "start-dev", "--ip=127.0.0.1", f"--port={port}", "--headless"]
     server = subprocess.Popen([*command, "--log-level=error", *config, *attributes])
-    wait_for_port(port)
-    yield f"127.0.0.1:{port}"
-    server.terminate()
-    server.wait(10)
+    try:
+        wait_for_port(port)
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.fixture(scope="session")
+def temporal_address() -> Iterator[str]:
+    with dev_server() as address:
+        yield address
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from domain import events, ids
 from domain.errors import ErrorCode
 from domain.states import TaskState
+from tests.workflows.broken_task import StuckTask
 from tests.workflows.world import World, eventually, run_world
 
 S = TaskState
@@ -158,3 +159,17 @@ async def test_an_idle_repository_ends_and_keeps_its_host(client: Client) -> Non
         await eventually(ended)
         assert (await world.end(await world.deliver(world.event()))).state is S.SUCCEEDED
         assert (await world.repository().describe()).status is WorkflowExecutionStatus.RUNNING or await ended()
+
+
+async def test_a_stuck_holder_is_terminated_and_followed(client: Client) -> None:
+    async with run_world(client, [StuckTask]) as world:
+        world.fakes.plan("run_turn", world.fakes.hold("turn"))
+        task = await world.deliver(world.event())
+        await world.fakes.entered["turn"].wait()
+        other = await world.deliver(world.event(issue=2))
+        await waiting(world, 1)
+        await task.signal("stick")
+
+        assert (await world.end(other)).state is S.SUCCEEDED
+        assert (await task.describe()).status is WorkflowExecutionStatus.TERMINATED
+        assert world.fakes.overlaps == 0

@@ -93,6 +93,15 @@ class World:
         first = (await handle.fetch_history()).events[0]
         return bool(first.workflow_execution_started_event_attributes.continued_execution_run_id)
 
+    async def seen_in_lists(self) -> None:
+        """Waits until lists, which are a little late, show the repository, a session and a task."""
+        query = f'TaskQueue="{self.queue}"'
+
+        async def there() -> bool:
+            return len({found.workflow_type async for found in self.client.list_workflows(query)}) >= 3
+
+        await eventually(there)
+
     async def nothing_is_wedged(self) -> None:
         """Fails when a workflow of this world has a failing workflow task; ends what is left."""
         async for found in self.client.list_workflows(f'TaskQueue="{self.queue}" AND ExecutionStatus="Running"'):
