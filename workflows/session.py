@@ -147,6 +147,8 @@ class Session:
         recovered = await calls.recover_session(self._start)
         self._book.recover(recovered)
         for task_id in recovered.running:
+            if (await calls.probe_task(task_id)).state is TaskState.WAITING_USER:
+                self._book.waits(task_id, True)
             self._watch(task_id, self._follow(task_id, None))
 
     async def _take(self, event: TaskEvent) -> None:
@@ -257,7 +259,7 @@ class Session:
     async def _heed(self, report: TaskWaiting) -> None:
         """A task waits for an answer: the oldest comment that no turn has begun on is one."""
         if report.task_id not in self._watches:
-            return
+            self._watch(report.task_id, self._follow(report.task_id, None))
         self._book.learn(report.thread_id, report.host)
         self._remember()
         self._book.waits(report.task_id, report.waiting)

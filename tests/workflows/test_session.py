@@ -10,6 +10,7 @@ from domain.states import TaskState
 from tests.workflows.fakes import found
 from tests.workflows.test_stops import in_waiting_user
 from tests.workflows.world import World, eventually, exists, run_world
+from workflows.attributes import of_task
 
 S = TaskState
 JUNK: tuple[Any, ...] = (None, "text", 7, [], {"task_id": 1})
@@ -148,3 +149,27 @@ async def test_a_reset_task_runs_to_its_end_again(world: World) -> None:
     assert (await world.end(await world.deliver(world.event()))).state is S.SUCCEEDED
     assert {request.comment_key for request in world.fakes.receipts(S.QUEUED)} >= {f"{task.id}:status:queued"}
     assert world.fakes.overlaps == 0
+
+
+async def test_a_question_of_a_task_that_the_session_does_not_know_gets_its_answer(world: World) -> None:
+    world.fakes.plan("verify_reply", found("question"))
+    asked, answer = world.event(), world.event("the second one")
+    await world.client.start_workflow(
+        "AgentTask",
+        events.TaskStart(event=asked),
+        id=asked.task_id,
+        task_queue=world.queue,
+        search_attributes=of_task(asked),
+    )
+    task = world.task(asked.task_id)
+    await world.reaches(task, S.WAITING_USER)
+    await eventually(lambda: listed(world, asked.session_key))
+    await world.deliver(answer)
+
+    assert (await world.end(task)).state is S.SUCCEEDED
+    assert world.fakes.calls["run_turn"][-1].instruction == "the second one"
+
+
+async def listed(world: World, session_key: str) -> bool:
+    query = f'CcwebResource="{session_key}" AND ExecutionStatus="Running"'
+    return bool([found_run.id async for found_run in world.client.list_workflows(query)])
