@@ -12,6 +12,7 @@ class ErrorCode(StrEnum):
     INVALID_SIGNATURE = "invalid_signature"
     INVALID_PAYLOAD = "invalid_payload"
     PAYLOAD_TOO_LARGE = "payload_too_large"
+    NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     DUPLICATE_DELIVERY = "duplicate_delivery"
@@ -95,6 +96,8 @@ TEXTS: dict[ErrorCode, ErrorText] = {
         "Send Gitea's own JSON; the detail names the field.", "请发送 Gitea 原始 JSON；详情给出字段名。"),
     C.PAYLOAD_TOO_LARGE: _t(False, "The delivery is larger than the bound.", "投递内容超过上限。",
         "Write a shorter comment, or raise CCWEB_MAX_BODY_BYTES.", "请缩短评论，或提高 CCWEB_MAX_BODY_BYTES。"),
+    C.NOT_FOUND: _t(False, "There is nothing at this address.", "此地址不存在。",
+        "Deliveries go to /api/gitea/webhook.", "投递地址为 /api/gitea/webhook。"),
     C.METHOD_NOT_ALLOWED: _t(False, "Only POST is taken here.", "仅接受 POST。",
         "Set the webhook's HTTP method to POST.", "请将 webhook 的 HTTP 方法设为 POST。"),
     C.UNSUPPORTED_MEDIA_TYPE: _t(False, "The content type is neither JSON nor form.", "内容类型既非 JSON 也非表单。",

@@ -27,7 +27,7 @@ class DecisionKind(StrEnum):
 
 
 class DecisionCode(StrEnum):
-    """Every answer there is. The last ones come from the transport, before a delivery can be read."""
+    """Every answer there is. The last ones come from outside of `decide`: the transport, operators."""
 
     ACCEPTED = "accepted"
     AUTHOR_CHECK_PENDING = "author_check_pending"
@@ -51,6 +51,7 @@ class DecisionCode(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     PAYLOAD_TOO_LARGE = "payload_too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    REPOSITORY_DISABLED = "repository_disabled"
 
 
 C, K = DecisionCode, DecisionKind
@@ -81,6 +82,7 @@ MEANING: dict[DecisionCode, tuple[DecisionKind, int, str]] = {
     C.METHOD_NOT_ALLOWED: (K.REJECT, 405, "only POST is taken; set the webhook's HTTP method to POST"),
     C.PAYLOAD_TOO_LARGE: (K.REJECT, 413, "the body is larger than CCWEB_MAX_BODY_BYTES"),
     C.UNSUPPORTED_MEDIA_TYPE: (K.REJECT, 415, "the content type is neither application/json nor a form"),
+    C.REPOSITORY_DISABLED: (K.REJECT, 409, "an operator switched ccweb off for this repository"),
 }
 
 

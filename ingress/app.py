@@ -1,0 +1,64 @@
+"""The HTTP application: Gitea's webhook, liveness and readiness (design section 8)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from temporalio.client import Client
+
+from connection import connect
+from domain.errors import ErrorCode
+from ingress.audit import AuditStream
+from ingress.gateway import Gateway, TemporalUnavailableError
+from ingress.problems import on_fault, on_http_exception, problem
+from ingress.webhook import Webhook
+from settings import Settings
+
+AUDIT_FILE = "ingress-audit.jsonl"
+_WEBHOOK_PATHS = ("/api/gitea/webhook", "/webhook/gitea")
+
+
+def create_app(settings: Settings, client: Client | None = None) -> FastAPI:
+    """The application; without `client` it makes one that connects at its first use.
+
+    It starts and answers 503 while Temporal is away. It never redirects: Gitea would follow with a GET and
+    take that for a success.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.gateway = Gateway(client or await connect("ccweb-ingress", lazy=True))
+        yield
+
+    app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=lifespan)
+    app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(Exception, on_fault)
+    webhook = Webhook(settings, AuditStream(settings.state_dir / AUDIT_FILE))
+    for path in _WEBHOOK_PATHS:
+        for spelled in (path, f"{path}/"):
+            app.router.add_route(spelled, webhook.handle, methods=["POST"])
+    app.router.add_route("/healthz", healthz, methods=["GET"])
+    app.state.settings = settings
+    app.router.add_route("/readyz", readyz, methods=["GET"])
+    return app
+
+
+async def healthz(_: Request) -> Response:
+    """The process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+async def readyz(request: Request) -> Response:
+    """A delivery that came now would be taken: a secret is set and Temporal answers."""
+    settings: Settings = request.app.state.settings
+    if not settings.secrets:
+        return problem(ErrorCode.SETTINGS_INVALID, "CCWEB_WEBHOOK_SECRETS is empty, so every delivery is refused")
+    gateway: Gateway = request.app.state.gateway
+    try:
+        await gateway.check()
+    except TemporalUnavailableError as error:
+        return problem(error.code, error.detail)
+    return JSONResponse({"status": "ready"})

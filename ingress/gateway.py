@@ -1,0 +1,159 @@
+"""The way into Temporal: one signal-with-start, and describes that need no worker (design section 4).
+
+All of it under one deadline. A describe never runs workflow code, so duplicates, disabled repositories and
+first-seen names are known while every worker is stopped.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from domain import ids
+from domain.errors import CcwebError, ErrorCode
+from domain.events import ControlState, ResourceClosed, SessionStart, TaskEvent
+from domain.subjects import Subject
+
+DEADLINE = 3.0
+"""Seconds for everything one delivery asks of Temporal."""
+_CONTROL_AGE = 2.0
+"""Seconds that a read of the operators' switches stays good."""
+
+
+class TemporalUnavailableError(CcwebError):
+    """Temporal did not answer in time, or refused. May be retried; whether it took the signal is unknown."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(ErrorCode.TEMPORAL_UNAVAILABLE, detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a repository before its event is signalled."""
+
+    repo_key: str
+    disabled: bool
+
+
+class Gateway:
+    """Ingress's view of Temporal. Connects at its first call and again after every outage."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._names: dict[int, str] = {}
+        self._control: tuple[float, ControlState] | None = None
+
+    async def check(self) -> None:
+        """Raises TemporalUnavailableError unless the server answers."""
+        async with deadline():
+            await self._client.service_client.check_health(timeout=timedelta(seconds=DEADLINE))
+
+    async def standing(self, subject: Subject) -> Standing:
+        """The repository's first-seen name, and whether operators switched it off."""
+        repo_key, control = await asyncio.gather(self._canonical(subject), self._read_control())
+        names = {str(subject.repository.id), repo_key, subject.repo_key}
+        return Standing(repo_key, not names.isdisjoint(control.disabled))
+
+    async def deliver(self, event: TaskEvent) -> bool:
+        """Signals an event to its session, starting it if need be; it is in Temporal's history afterwards.
+
+        Returns:
+            False when an earlier arrival of the same delivery already has its task.
+        """
+        taken, _ = await asyncio.gather(self._memo(event.task_id, "receivedAt", str), self._signal(event))
+        return taken is None or _moment(taken.value) == event.received_at
+
+    async def poke(self, closed: ResourceClosed) -> bool:
+        """Tells a session that its resource was closed or reopened; False when there is none."""
+        handle = self._client.get_workflow_handle(ids.session_workflow_id(closed.session_key))
+        try:
+            await handle.signal("resource_closed", closed, rpc_timeout=timedelta(seconds=DEADLINE))
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return False
+        return True
+
+    async def _signal(self, event: TaskEvent) -> None:
+        await self._client.start_workflow(
+            "Session",
+            SessionStart(session_key=event.session_key, repository=event.repository),
+            id=ids.session_workflow_id(event.session_key),
+            task_queue=ids.TASK_QUEUE,
+            start_signal="deliver",
+            start_signal_args=[event],
+            static_summary=f"{event.repository.full_name} {event.kind.replace('_', ' ')} {event.number}",
+            rpc_timeout=timedelta(seconds=DEADLINE),
+        )
+
+    async def _canonical(self, subject: Subject) -> str:
+        number = subject.repository.id
+        if number not in self._names:
+            memo = await self._memo(ids.repository_workflow_id(number), "repoKey", str)
+            if memo is None or not isinstance(memo.value, str):
+                return subject.repo_key
+            self._names[number] = memo.value
+        return self._names[number]
+
+    async def _read_control(self) -> ControlState:
+        if self._control is None or time.monotonic() - self._control[0] > _CONTROL_AGE:
+            asked = time.monotonic()
+            memo = await self._memo(ids.CONTROL_WORKFLOW_ID, "control", ControlState)
+            found = memo.value if memo and isinstance(memo.value, ControlState) else ControlState()
+            self._control = (asked, found)
+        return self._control[1]
+
+    async def _memo(self, workflow_id: str, key: str, kind: type) -> "_Memo | None":
+        """One field of a workflow's memo; None when there is no such workflow.
+
+        By the raw call, since the client's `describe` fails on states that the SDK does not know (paused).
+        """
+        request = DescribeWorkflowExecutionRequest(
+            namespace=self._client.namespace, execution=WorkflowExecution(workflow_id=workflow_id)
+        )
+        try:
+            found = await self._client.workflow_service.describe_workflow_execution(
+                request, retry=True, timeout=timedelta(seconds=DEADLINE)
+            )
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+        fields = found.workflow_execution_info.memo.fields
+        if key not in fields:
+            return _Memo(None)
+        return _Memo((await self._client.data_converter.decode([fields[key]], [kind]))[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Memo:
+    value: Any
+
+
+@asynccontextmanager
+async def deadline() -> AsyncIterator[None]:
+    """One limit for all that is asked of Temporal inside; its failures become TemporalUnavailableError."""
+    try:
+        async with asyncio.timeout(DEADLINE):
+            yield
+    except TimeoutError:
+        raise TemporalUnavailableError(f"no answer within {DEADLINE:g} s") from None
+    except RPCError as error:
+        raise TemporalUnavailableError(f"{error.status.name}: {error.message}"[:200]) from None
+    except RuntimeError as error:  # What the SDK raises when it cannot connect at all.
+        raise TemporalUnavailableError(str(error)[:200]) from None
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,177 @@
+"""The route of Gitea's deliveries: read within bounds, judge, hand to Temporal, answer (design section 4)."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from domain import ids
+from domain.errors import ErrorCode
+from domain.events import ResourceClosed, TaskEvent
+from domain.subjects import Act, Subject
+from domain.triggers import Decision, DecisionCode, DecisionKind, task_event
+from ingress.audit import AuditStream
+from ingress.gateway import Gateway, TemporalUnavailableError, deadline
+from ingress.gitea import RawDelivery, judge, media_type_of, payload_hash
+from ingress.policy import policy_of
+from ingress.problems import problem
+from settings import Settings
+
+_LOG = logging.getLogger(__name__)
+_TRACER = trace.get_tracer(__name__)
+_PROPAGATOR = TraceContextTextMapPropagator()
+BODY_SECONDS = 4.0
+"""Gitea gives a delivery 5 s in all; a body that trickles longer is given up."""
+_INLINE_BYTES = 32 * 1024
+"""Larger bodies are judged in a thread, so that they do not hold up others."""
+
+
+class Webhook:
+    """The handler of POST. Its `Gateway` is made by the application when it starts."""
+
+    def __init__(self, settings: Settings, audit: AuditStream) -> None:
+        self._settings = settings
+        self._audit = audit
+        self._policy = policy_of(settings)
+
+    async def handle(self, request: Request) -> Response:
+        """Answers one delivery; 2xx for a trigger only once it is in Temporal's history."""
+        with _TRACER.start_as_current_span("POST /api/gitea/webhook", kind=trace.SpanKind.SERVER):
+            received_at = datetime.now(UTC)
+            body, decision = await self._judge(request)
+            remote = request.client.host if request.client else ""
+            if decision.decision in {DecisionKind.IGNORE, DecisionKind.REJECT}:
+                return self._decline(decision, payload_hash(body), remote)
+            gateway: Gateway = request.app.state.gateway
+            try:
+                return await self._hand_over(gateway, decision, payload_hash(body), received_at)
+            except TemporalUnavailableError as error:
+                _LOG.warning("not taken: %s", error, extra=_ids(decision))
+                return problem(error.code, headers={"Retry-After": "5"})
+
+    async def _judge(self, request: Request) -> tuple[bytes, Decision]:
+        headers = dict(request.headers)
+        if media_type_of(headers) is None:
+            return b"", Decision(DecisionCode.UNSUPPORTED_MEDIA_TYPE)
+        try:
+            body = await read_body(request, self._settings.max_body_bytes)
+        except (ClientDisconnect, TimeoutError):
+            return b"", Decision(DecisionCode.INVALID_PAYLOAD, detail="the body did not arrive whole and in time")
+        if body is None:
+            return b"", Decision(DecisionCode.PAYLOAD_TOO_LARGE)
+        raw, secrets = RawDelivery(request.method, headers, body), self._settings.secrets
+        if len(body) <= _INLINE_BYTES:
+            return body, judge(raw, secrets, self._policy)
+        return body, await asyncio.to_thread(judge, raw, secrets, self._policy)
+
+    def _decline(self, decision: Decision, digest: str, remote: str) -> Response:
+        self._audit.record(decision, digest, remote)
+        _LOG.info("%s: %s", decision.decision, decision.code, extra=_ids(decision))
+        if decision.http_status == 200:
+            status = "ignored" if decision.decision is DecisionKind.IGNORE else "rejected"
+            return _said(status, decision, decision.code, reason=decision.reason)
+        return problem(ErrorCode(decision.code), decision.detail if decision.http_status == 400 else "")
+
+    async def _hand_over(self, gateway: Gateway, decision: Decision, digest: str, received_at: datetime) -> Response:
+        subject = decision.subject
+        if subject is None:
+            raise ValueError(f"{decision.code} without a subject")
+        async with deadline():
+            standing = await gateway.standing(subject)
+            if decision.decision is DecisionKind.POKE:
+                return await self._poke(gateway, decision, subject, standing.repo_key, received_at)
+            if standing.disabled:
+                return self._disabled(decision, digest)
+            event = task_event(
+                decision,
+                repo_key=standing.repo_key,
+                received_at=received_at,
+                payload_hash=digest,
+                traceparent=_traceparent(),
+            )
+            fresh = await gateway.deliver(event)
+        return _taken(event) if fresh else _duplicate(event)
+
+    async def _poke(
+        self, gateway: Gateway, decision: Decision, subject: Subject, repo_key: str, received_at: datetime
+    ) -> Response:
+        closed = ResourceClosed(
+            session_key=ids.resource_key(repo_key, subject.kind, subject.number),
+            closed=subject.act is Act.CLOSED,
+            actor=subject.sender.login,
+            received_at=received_at,
+        )
+        told = await gateway.poke(closed)
+        _LOG.info("%s, session told: %s", decision.code, told, extra=_ids(decision))
+        return _said("poked" if told else "ignored", decision, decision.code, reason=decision.reason)
+
+    def _disabled(self, decision: Decision, digest: str) -> Response:
+        code = DecisionCode.REPOSITORY_DISABLED
+        declined = Decision(code, decision.delivery_id, decision.event_type, decision.subject)
+        self._audit.record(declined, digest)
+        _LOG.info("rejected: %s", code, extra=_ids(decision))
+        if self._settings.disabled_policy == "ignore":
+            return _said("ignored", decision, code, reason=declined.reason)
+        return problem(ErrorCode.REPOSITORY_DISABLED)
+
+
+async def read_body(request: Request, limit: int) -> bytes | None:
+    """The body, or None as soon as it is known to be longer than `limit`.
+
+    Raises:
+        TimeoutError: it took longer than `BODY_SECONDS`.
+        ClientDisconnect: the sender went away.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        return None
+    body = bytearray()
+    async with asyncio.timeout(BODY_SECONDS):
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > limit:
+                return None
+    return bytes(body)
+
+
+def _taken(event: TaskEvent) -> Response:
+    extra = {"deliveryId": event.delivery_id, "taskId": event.task_id, "sessionKey": event.session_key}
+    _LOG.info("queued", extra=extra)
+    return JSONResponse({"deliveryId": event.delivery_id, "taskId": event.task_id, "state": "queued"}, 202)
+
+
+def _duplicate(event: TaskEvent) -> Response:
+    extra = {"deliveryId": event.delivery_id, "taskId": event.task_id, "sessionKey": event.session_key}
+    _LOG.info("duplicate", extra=extra)
+    return JSONResponse(
+        {
+            "status": "duplicate",
+            "deliveryId": event.delivery_id,
+            "taskId": event.task_id,
+            "code": ErrorCode.DUPLICATE_DELIVERY,
+        }
+    )
+
+
+def _said(status: str, decision: Decision, code: DecisionCode, **more: Any) -> Response:
+    return JSONResponse({"status": status, "deliveryId": decision.delivery_id, "code": code, **more})
+
+
+def _ids(decision: Decision) -> dict[str, Any]:
+    found = {
+        "deliveryId": decision.delivery_id or None,
+        "taskId": decision.task_id,
+        "sessionKey": decision.resource_key,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _traceparent() -> str:
+    carrier: dict[str, str] = {}
+    _PROPAGATOR.inject(carrier)
+    return carrier.get("traceparent", "")
