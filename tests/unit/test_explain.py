@@ -70,5 +70,6 @@ def test_a_wrong_setting_is_named() -> None:
 
 
 def test_it_starts_without_the_heavy_parts() -> None:
-    code = "import sys, cli, ingress.explain, ingress.policy; sys.exit(bool({'temporalio', 'fastapi'} & set(sys.modules)))"
+    imports = "import sys, cli, ingress.explain, ingress.policy"
+    code = f"{imports}; sys.exit(bool({{'temporalio', 'fastapi'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=60).returncode == 0
