@@ -24,8 +24,8 @@ from domain.subjects import Subject
 
 DEADLINE = 3.0
 """Seconds for everything one delivery asks of Temporal."""
-_CONTROL_AGE = 2.0
-"""Seconds that a read of the operators' switches stays good."""
+_FRESH = 2.0
+"""Seconds that a read of the operators' switches, or of a repository that is not known yet, stays good."""
 
 
 class TemporalUnavailableError(CcwebError):
@@ -49,6 +49,7 @@ class Gateway:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._names: dict[int, str] = {}
+        self._unknown: dict[int, float] = {}
         self._control: tuple[float, ControlState] | None = None
 
     async def check(self) -> None:
@@ -95,16 +96,22 @@ class Gateway:
         )
 
     async def _canonical(self, subject: Subject) -> str:
+        """The first-seen name, kept for ever once known. An unknown repository is asked for again soon."""
         number = subject.repository.id
-        if number not in self._names:
-            memo = await self._memo(ids.repository_workflow_id(number), "repoKey", str)
-            if memo is None or not isinstance(memo.value, str):
-                return subject.repo_key
-            self._names[number] = memo.value
-        return self._names[number]
+        if number in self._names:
+            return self._names[number]
+        if time.monotonic() - self._unknown.get(number, -_FRESH) < _FRESH:
+            return subject.repo_key
+        asked = time.monotonic()
+        memo = await self._memo(ids.repository_workflow_id(number), "repoKey", str)
+        if memo is None or not isinstance(memo.value, str):
+            self._unknown = {**_recent(self._unknown), number: asked}
+            return subject.repo_key
+        self._names[number] = memo.value
+        return memo.value
 
     async def _read_control(self) -> ControlState:
-        if self._control is None or time.monotonic() - self._control[0] > _CONTROL_AGE:
+        if self._control is None or time.monotonic() - self._control[0] > _FRESH:
             asked = time.monotonic()
             memo = await self._memo(ids.CONTROL_WORKFLOW_ID, "control", ControlState)
             found = memo.value if memo and isinstance(memo.value, ControlState) else ControlState()
@@ -150,6 +157,10 @@ async def deadline() -> AsyncIterator[None]:
         raise TemporalUnavailableError(f"{error.status.name}: {error.message}"[:200]) from None
     except RuntimeError as error:  # What the SDK raises when it cannot connect at all.
         raise TemporalUnavailableError(str(error)[:200]) from None
+
+
+def _recent(times: dict[int, float]) -> dict[int, float]:
+    return {number: at for number, at in times.items() if time.monotonic() - at < _FRESH}
 
 
 def _moment(text: Any) -> datetime | None:

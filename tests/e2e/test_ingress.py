@@ -23,7 +23,7 @@ from temporalio.client import Client
 from domain import ids
 from domain.deliveries import read
 from domain.triggers import Policy, decide, task_event
-from ingress import webhook
+from ingress import gateway, webhook
 from ingress.gateway import Gateway
 from settings import Settings, load_settings
 from tests.e2e.ingress_harness import ROUTE, SECRET, captured, comment, send, serving, signed
@@ -154,6 +154,17 @@ async def test_a_renamed_repository_keeps_its_session(http: httpx.AsyncClient, c
     [event] = await _signals(client, "default:alice/oldname:issue:1")
     assert event["repo_key"] == "default:alice/oldname"
     assert event["repository"]["name"] == "newname"
+
+
+async def test_a_repository_that_was_unknown_is_asked_for_again(
+    http: httpx.AsyncClient, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "_FRESH", 0.0)
+    assert (await send(http, comment(1, "d-before", repository=25, name="new"))).status_code == 202
+    await _start(client, "Repository", ids.repository_workflow_id(25), {"repoKey": "default:alice/first"})
+    assert (await send(http, comment(1, "d-after", repository=25, name="new"))).status_code == 202
+    assert [event["delivery_id"] for event in await _signals(client, "default:alice/new:issue:1")] == ["d-before"]
+    assert [event["delivery_id"] for event in await _signals(client, "default:alice/first:issue:1")] == ["d-after"]
 
 
 async def test_a_close_tells_a_session_and_starts_none(http: httpx.AsyncClient, client: Client) -> None:
