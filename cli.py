@@ -1,13 +1,18 @@
 """The command line. Heavy modules are imported inside the commands, so that each starts fast."""
 
+import asyncio
 import json
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from domain.errors import CcwebError
+
+if TYPE_CHECKING:
+    from settings import Settings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -45,14 +50,8 @@ def ingress() -> None:
     import uvicorn  # noqa: PLC0415
 
     from ingress.app import create_app  # noqa: PLC0415
-    from settings import load_settings  # noqa: PLC0415
-    from telemetry import configure_logging  # noqa: PLC0415
 
-    configure_logging()
-    try:
-        settings = load_settings()
-    except CcwebError as error:
-        _fail(error)
+    settings = _service_settings()
     uvicorn.run(
         create_app(settings),
         host=settings.ingress_host,
@@ -63,6 +62,70 @@ def ingress() -> None:
         ws="none",
         timeout_graceful_shutdown=5,
     )
+
+
+@app.command()
+def worker() -> None:
+    """Run workflows and activities of this host."""
+    from worker import run  # noqa: PLC0415
+
+    _serve(run)
+
+
+@app.command()
+def sidecar() -> None:
+    """Own the Codex app-server of this host; must outlive the worker."""
+    from sidecar import run  # noqa: PLC0415
+
+    _serve(run)
+
+
+@app.command()
+def dev() -> None:
+    """Run everything here with an embedded Temporal, your Gitea and your model."""
+    from dev import run  # noqa: PLC0415
+
+    _serve(run)
+
+
+@app.command()
+def settings() -> None:
+    """List every setting: name, default, meaning."""
+    from settings import PREFIX, Settings  # noqa: PLC0415
+
+    for name, field in Settings.model_fields.items():
+        typer.echo(f"{PREFIX}{name.upper():24} {field.description}")
+
+
+def _serve(run: Callable[["Settings"], Coroutine[Any, Any, None]]) -> None:
+    settings = _service_settings()
+    try:
+        asyncio.run(run(settings))
+    except* CcwebError as group:
+        _fail(_first(group))
+    except* RuntimeError as errors:
+        typer.echo(f"ccweb: {errors.exceptions[0]}", err=True)
+        sys.exit(2)
+
+
+def _first(group: BaseExceptionGroup[CcwebError]) -> CcwebError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+def _service_settings() -> "Settings":
+    """The settings of a long-running process, `.env` included; its logs are JSON lines."""
+    from dotenv import load_dotenv  # noqa: PLC0415
+
+    from settings import load_settings  # noqa: PLC0415
+    from telemetry import configure_logging  # noqa: PLC0415
+
+    load_dotenv(Path(__file__).parent / ".env")
+    configure_logging()
+    try:
+        return load_settings()
+    except CcwebError as error:
+        _fail(error)
 
 
 def _page(found: dict[str, Any]) -> str:

@@ -127,6 +127,12 @@ class Settings(BaseSettings):
         return self.state_dir / "secrets"
 
     @property
+    def secret_files(self) -> tuple[Path, ...]:
+        """The files that hold our secrets by their `_FILE` twins; the sandbox must not read them."""
+        names = (f"{PREFIX}{name.upper()}_FILE" for name in _secret_names())
+        return tuple(Path(os.environ[name]).absolute() for name in names if os.environ.get(name))
+
+    @property
     def lease_dir(self) -> Path:
         """Lease files and locks, one per repository.id."""
         return self.state_dir / "leases"
@@ -160,9 +166,9 @@ def load_settings(**overrides: Any) -> Settings:
 def _from_files() -> dict[str, str]:
     """The values of secrets that are given by their `_FILE` twin."""
     found = {}
-    for name, field in Settings.model_fields.items():
+    for name in _secret_names():
         path = os.environ.get(f"{PREFIX}{name.upper()}_FILE")
-        if field.annotation is SecretStr and path:
+        if path:
             try:
                 found[name] = Path(path).read_text(encoding="utf-8").strip()
             except OSError as error:
@@ -170,3 +176,7 @@ def _from_files() -> dict[str, str]:
                     ErrorCode.SETTINGS_INVALID, f"{PREFIX}{name.upper()}_FILE: {error.strerror}: {path}"
                 ) from None
     return found
+
+
+def _secret_names() -> list[str]:
+    return [name for name, field in Settings.model_fields.items() if field.annotation is SecretStr]

@@ -1,0 +1,136 @@
+"""The simulated repository of the demo and the end-to-end tests, and the people who act in it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+
+from demo.stack import BOT, Stack
+from domain import marker
+
+OWNER, REPO = "alice", "demo"
+FULL_NAME = f"{OWNER}/{REPO}"
+EVENTS = [
+    "issues_only",
+    "issue_comment",
+    "pull_request_only",
+    "pull_request_comment",
+    "pull_request_review",
+    "pull_request_sync",
+]
+FILES = {
+    "README.md": "# demo\n\nA small calculator.\n",
+    "calculator.py": "def add(a, b):\n    return a - b\n",
+    "test_calculator.py": (
+        "import unittest\n\nfrom calculator import add\n\n\nclass TestAdd(unittest.TestCase):\n"
+        "    def test_adds(self):\n        self.assertEqual(add(2, 3), 5)\n\n\n"
+        'if __name__ == "__main__":\n    unittest.main()\n'
+    ),
+    "AGENTS.md": "Run the tests with `python3 -m unittest`.\n",
+}
+T = TypeVar("T")
+
+
+async def until(condition: Callable[[], Awaitable[T | None]], limit: float, what: str) -> T:
+    """Waits until `condition` gives something true and returns it.
+
+    Raises:
+        TimeoutError: it did not within `limit` seconds; names `what` was waited for.
+    """
+    end = time.monotonic() + limit
+    while True:
+        found = await condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {limit:g} s for {what}")
+        await asyncio.sleep(0.05)
+
+
+@dataclass(slots=True)
+class Scene:
+    """What people do and see in the simulated Gitea."""
+
+    stack: Stack
+    http: httpx.AsyncClient
+
+    async def seed(self) -> None:
+        """Makes the people, the repository with its failing test, issue 1 and the webhook."""
+        people = [
+            {"login": OWNER, "token": self.stack.secrets.owner_token, "scopes": ["all"]},
+            {
+                "login": BOT,
+                "token": self.stack.secrets.bot_token,
+                "scopes": ["write:issue", "write:repository", "read:user"],
+            },
+        ]
+        repository = {
+            "owner": OWNER,
+            "name": REPO,
+            "files": FILES,
+            "collaborators": {BOT: "write"},
+            "issues": [{"author": OWNER, "title": "add() subtracts", "body": "`add(2, 3)` gives -1."}],
+            "hooks": [
+                {
+                    "events": EVENTS,
+                    "active": True,
+                    "url": f"{self.stack.ingress_url}/api/gitea/webhook",
+                    "secret": self.stack.secrets.webhook,
+                }
+            ],
+        }
+        answer = await self.http.post(
+            f"{self.stack.gitea_url}/_sim/seed", json={"users": people, "repositories": [repository]}
+        )
+        answer.raise_for_status()
+
+    async def comment(self, text: str, number: int = 1) -> int:
+        """A person comments; returns the comment's id."""
+        answer = await self._api("POST", f"/repos/{FULL_NAME}/issues/{number}/comments", json={"body": text})
+        return int(answer["id"])
+
+    async def comments(self, number: int = 1) -> list[dict[str, Any]]:
+        """The discussion as it stands in Gitea, oldest first."""
+        found: list[dict[str, Any]] = await self._api("GET", f"/repos/{FULL_NAME}/issues/{number}/comments")
+        return found
+
+    async def answers(self, task_id: str, number: int = 1) -> list[dict[str, Any]]:
+        """The bot's comments that carry an answer or a question of the task."""
+        return [
+            comment
+            for comment in await self.comments(number)
+            if comment["user"]["login"] == BOT
+            and isinstance(found := marker.parse(comment["body"]), marker.ReplyMarker)
+            and found.task_id == task_id
+        ]
+
+    async def receipts(self, task_id: str, number: int = 1) -> list[dict[str, Any]]:
+        """The bot's comments that are receipts of the task."""
+        return [
+            comment
+            for comment in await self.comments(number)
+            if comment["user"]["login"] == BOT
+            and isinstance(found := marker.parse(comment["body"]), marker.ReceiptMarker)
+            and found.comment_key.startswith(f"{task_id}:")
+        ]
+
+    async def branch(self, name: str) -> str | None:
+        """The commit a branch points to, if it exists."""
+        answer = await self._request("GET", f"/repos/{FULL_NAME}/branches/{name}")
+        return str(answer.json()["commit"]["id"]) if answer.is_success else None
+
+    async def _api(self, method: str, path: str, **arguments: Any) -> Any:
+        answer = await self._request(method, path, **arguments)
+        answer.raise_for_status()
+        return answer.json()
+
+    async def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        return await self.http.request(
+            method,
+            f"{self.stack.gitea_url}/api/v1{path}",
+            headers={"Authorization": f"token {self.stack.secrets.owner_token}"},
+            **arguments,
+        )

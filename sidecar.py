@@ -1,0 +1,212 @@
+"""`ccweb sidecar`: owns the Codex app-server and brings it back when it dies (design section 12).
+
+It is a process of its own because it must outlive the worker: a worker that restarts in mid-turn attaches to
+the same turn. Stop it with SIGTERM: the app-server finishes its running turns first.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import tomli_w
+
+from clients import codex
+from domain.errors import CodexError, ErrorCode, SettingsError
+from settings import Settings
+
+log = logging.getLogger("ccweb.sidecar")
+PROVIDER = "ccweb"
+_FORBIDDEN_ROOTS = tuple(Path(name).resolve() for name in ("/tmp",))  # noqa: S108
+_LONGEST_SOCKET_PATH = 100
+_START_LIMIT = 30.0
+_BACKOFF = (0.1, 0.5, 1, 2, 5, 10, 30)
+_STEADY = 60.0
+"""An app-server that ran this long starts the back-off anew; seconds."""
+_DRAIN = 3600.0
+
+
+async def run(settings: Settings) -> None:
+    """Supervises until SIGTERM or SIGINT.
+
+    Raises:
+        SettingsError: the state folder, the socket's path or the codex program cannot work.
+        CodexError: sandbox_unavailable, commands cannot be sandboxed on this host.
+    """
+    check(settings)
+    prepare(settings)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    with _only_one(settings):
+        await _check_sandbox(settings)
+        await _supervise(settings, stop)
+
+
+def check(settings: Settings) -> None:
+    """Fails early on what no restart can mend.
+
+    Raises:
+        SettingsError: see `run`.
+    """
+    state = settings.state_dir.resolve()
+    if any(state.is_relative_to(root) for root in _FORBIDDEN_ROOTS):
+        raise SettingsError(ErrorCode.SETTINGS_INVALID, "CCWEB_STATE_DIR: must not lie under /tmp")
+    if len(str(settings.codex_socket)) > _LONGEST_SOCKET_PATH:
+        raise SettingsError(ErrorCode.SETTINGS_INVALID, "CCWEB_CODEX_SOCKET: the path is longer than 100 characters")
+    if not os.access(settings.codex_bin, os.X_OK):
+        raise SettingsError(ErrorCode.SETTINGS_INVALID, f"CCWEB_CODEX_BIN: not an executable: {settings.codex_bin}")
+    if not settings.model_key.get_secret_value():
+        raise SettingsError(ErrorCode.SETTINGS_INVALID, "CCWEB_MODEL_KEY or CCWEB_MODEL_KEY_FILE: not set")
+
+
+def prepare(settings: Settings) -> None:
+    """Writes CODEX_HOME's config and the model key's file, both readable by this user only."""
+    for folder in (settings.state_dir, settings.codex_home, settings.secret_dir, settings.lease_dir):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write_secret(settings.secret_dir / "model-key", settings.model_key.get_secret_value())
+    (settings.codex_home / "config.toml").write_text(tomli_w.dumps(_config(settings)), encoding="utf-8")
+
+
+def _config(settings: Settings) -> dict[str, object]:
+    """The app-server's root configuration; what belongs to a thread is sent with the thread."""
+    provider = {
+        "name": PROVIDER,
+        "base_url": settings.model_base_url,
+        "wire_api": "responses",
+        "auth": {"command": "/bin/cat", "args": [str(settings.secret_dir / "model-key")]},
+        "request_max_retries": 1,
+        "stream_max_retries": 1,
+        "stream_idle_timeout_ms": int(settings.silence_timeout * 1000),
+    }
+    return {
+        "model": settings.model,
+        "model_provider": PROVIDER,
+        "approval_policy": "never",
+        "default_permissions": ":read-only",
+        "project_doc_max_bytes": 0,
+        "web_search": "disabled",
+        "allow_login_shell": False,
+        "thread_unload_delay_secs": 1,
+        "shell_environment_policy": {"inherit": "core"},
+        "features": {"unbounded_connection_retries": False, "goals": False, "multi_agent": False},
+        "model_providers": {PROVIDER: provider},
+    }
+
+
+def _write_secret(path: Path, value: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(value)
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The app-server's whole environment: no key, no token, and a PATH without git (it would run
+    `git status` over the agent's tree outside the sandbox at each turn).
+    """
+    empty = settings.state_dir / "empty-path"
+    empty.mkdir(exist_ok=True)
+    kept = {
+        name: os.environ[name] for name in ("LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ
+    }
+    return {**kept, "HOME": str(settings.codex_home), "CODEX_HOME": str(settings.codex_home), "PATH": str(empty)}
+
+
+async def _supervise(settings: Settings, stop: asyncio.Event) -> None:
+    failures = 0
+    while not stop.is_set():
+        began = time.monotonic()
+        process = await _spawn(settings)
+        log.info("app-server started", extra={"pid": process.pid})
+        ended = asyncio.create_task(process.wait())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if stop.is_set():
+            await _drain(process)
+            return
+        failures = 0 if time.monotonic() - began > _STEADY else failures + 1
+        delay = _BACKOFF[min(failures, len(_BACKOFF) - 1)]
+        log.error("app-server ended", extra={"exitCode": process.returncode, "restartIn": delay})
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), delay)
+
+
+async def _spawn(settings: Settings) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        str(settings.codex_bin),
+        "app-server",
+        "--listen",
+        f"unix://{settings.codex_socket}",
+        env=environment(settings),
+        cwd=settings.codex_home,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+async def _drain(process: asyncio.subprocess.Process) -> None:
+    """SIGTERM lets running turns end; whoever stops us for good sends SIGKILL to the group."""
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        await asyncio.wait_for(process.wait(), _DRAIN)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+@contextlib.contextmanager
+def _only_one(settings: Settings) -> Iterator[None]:
+    """One supervisor per state folder; its lock goes with the process.
+
+    Raises:
+        SettingsError: another one runs.
+    """
+    with (settings.state_dir / "sidecar.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(
+                ErrorCode.SETTINGS_INVALID, f"another sidecar runs with the state folder {settings.state_dir}"
+            ) from None
+        yield
+
+
+async def _check_sandbox(settings: Settings) -> None:
+    """Runs a trivial command in Codex's sandbox: without one, no turn may ever start.
+
+    Raises:
+        CodexError: sandbox_unavailable.
+    """
+    process = await asyncio.create_subprocess_exec(
+        str(settings.codex_bin),
+        "sandbox",
+        "/bin/sh",
+        "-c",
+        "exit 0",
+        env=environment(settings),
+        cwd=settings.codex_home,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await asyncio.wait_for(process.communicate(), _START_LIMIT)
+    if process.returncode:
+        detail = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        raise CodexError(ErrorCode.SANDBOX_UNAVAILABLE, detail[0])
+
+
+async def answers(settings: Settings) -> bool:
+    """Whether the app-server shakes hands on its socket."""
+    try:
+        async with codex.connect(settings.codex_socket, 2):
+            return True
+    except CodexError:
+        return False

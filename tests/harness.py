@@ -1,0 +1,103 @@
+"""A running stack and its scene, for the end-to-end and chaos tests."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from demo.scene import Scene, until
+from demo.stack import Ports, Stack
+from domain import ids, marker
+from domain.states import FINAL
+
+# Short times: the tests wait for conditions, so these only bound how long a fault stays unnoticed.
+QUICK = {
+    "CCWEB_HEARTBEAT_TIMEOUT": "3",
+    "CCWEB_STOP_BUDGET": "5",
+    "CCWEB_RETRY_DELAY": "0.5",
+    "CCWEB_REQUEST_BACKOFF": "2",
+    "CCWEB_READ_BACK_BUDGET": "5",
+    "CCWEB_PROBE_INTERVAL": "1",
+    "CCWEB_SILENCE_TIMEOUT": "30",
+    "CCWEB_RPC_TIMEOUT": "10",
+}
+
+
+@contextlib.asynccontextmanager
+async def running_scene(directory: Path, **settings: str) -> AsyncIterator[Scene]:
+    """A whole stack with the demo repository; all its processes end with it."""
+    stack = Stack(directory, Ports.any(), settings=QUICK | settings)
+    try:
+        await stack.start()
+        async with httpx.AsyncClient(timeout=20) as http:
+            scene = Scene(stack, http)
+            await scene.seed()
+            yield scene
+    finally:
+        await stack.stop()
+
+
+async def temporal(scene: Scene) -> Client:
+    return await Client.connect(scene.stack.temporal_address, data_converter=pydantic_data_converter)
+
+
+async def task_of_comment(scene: Scene, comment_id: int) -> str:
+    """The taskId of the (only) delivery of a comment, from Gitea's list of deliveries."""
+
+    async def found() -> str | None:
+        for delivery in await deliveries(scene):
+            body = json.loads(delivery["body"])
+            if body.get("action") == "created" and body.get("comment", {}).get("id") == comment_id:
+                return ids.task_id(ids.delivery_key(delivery["id"]))
+        return None
+
+    return await until(found, 20, f"the delivery of comment {comment_id}")
+
+
+async def deliveries(scene: Scene) -> list[dict[str, Any]]:
+    answer = await scene.http.get(f"{scene.stack.gitea_url}/_sim/deliveries")
+    found: list[dict[str, Any]] = answer.json()
+    return found
+
+
+async def closed(handle: WorkflowHandle[Any, Any], limit: float = 60) -> WorkflowExecutionStatus:
+    """Waits until a workflow exists and is closed; returns its status."""
+
+    async def status() -> WorkflowExecutionStatus | None:
+        with contextlib.suppress(Exception):
+            found = (await handle.describe()).status
+            return found if found != WorkflowExecutionStatus.RUNNING else None
+        return None
+
+    return await until(status, limit, f"{handle.id} to close")
+
+
+async def state_of(client: Client, task_id: str) -> str:
+    """The last CcwebState of a task."""
+    description = await client.get_workflow_handle(task_id).describe()
+    return str(description.search_attributes["CcwebState"][0])
+
+
+async def finished(scene: Scene, comment_id: int, limit: float = 60) -> str:
+    """Waits for the task of a comment to end; returns its final state."""
+    task_id = await task_of_comment(scene, comment_id)
+    client = await temporal(scene)
+    await closed(client.get_workflow_handle(task_id), limit)
+    state = await state_of(client, task_id)
+    assert state in FINAL
+    return state
+
+
+async def assert_one_receipt_and_one_answer(scene: Scene, comment_id: int, number: int = 1) -> marker.ReplyMarker:
+    """The promise of ccweb; returns the answer's marker."""
+    task_id = await task_of_comment(scene, comment_id)
+    assert len(await scene.receipts(task_id, number)) == 1
+    (answer,) = await scene.answers(task_id, number)
+    found = marker.parse(answer["body"])
+    assert isinstance(found, marker.ReplyMarker)
+    return found
