@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -47,7 +47,7 @@ def _programs(settings: Settings) -> list[Program]:
     logs = settings.state_dir / "logs"
     env = {**os.environ, **embedded.python_env(), "TEMPORAL_ADDRESS": f"127.0.0.1:{TEMPORAL_PORT}"}
     temporal = embedded.temporal_program(settings.state_dir / "temporal", TEMPORAL_PORT, TEMPORAL_UI_PORT)
-    ready = {
+    ready: dict[str, Callable[[], Awaitable[bool]]] = {
         "sidecar": partial(embedded.exists, settings.codex_socket),
         "worker": embedded.logged(logs / "worker.log", "worker started"),
         "ingress": partial(embedded.port_open, settings.ingress_port),

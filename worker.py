@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from activities.failures import FailureInterceptor
-from activities.gitea import GiteaActivities
-from activities.replies import ReplyActivities
-from activities.workspace import WorkspaceActivities
-from clients.gitea import GiteaClient
 from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.codex import CodexActivities
+from activities.failures import FailureInterceptor
+from activities.gitea import GiteaActivities
+from activities.replies import ReplyActivities
 from activities.temporal import TemporalActivities
+from activities.workspace import WorkspaceActivities
+from clients.gitea import GiteaClient
 from connection import connect
 from domain import ids
 from domain.errors import ErrorCode, SettingsError
@@ -65,7 +65,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
     replies = ReplyActivities(settings, gitea)
     workspace = WorkspaceActivities(settings)
     codex = CodexActivities(settings)
-    shared = [
+    shared: list[Callable[..., Any]] = [
         temporal.recover_session,
         temporal.recover_repository,
         temporal.pick_host,
@@ -78,7 +78,12 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
         replies.verify_reply,
         replies.post_fallback,
     ]
-    own = [workspace.prepare_workspace, workspace.settle_workspace, codex.run_turn, codex.close_session]
+    own: list[Callable[..., Any]] = [
+        workspace.prepare_workspace,
+        workspace.settle_workspace,
+        codex.run_turn,
+        codex.close_session,
+    ]
     return [
         _worker(client, settings, ids.TASK_QUEUE, WORKFLOWS, shared),
         _worker(client, settings, ids.host_queue(host), (), own),

@@ -27,11 +27,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="make the last line a JSON object")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="ccweb-demo-", dir=scratch()))
+    told: list[Told] = []
     try:
         told = asyncio.run(_run(directory, stay=not options.once))
     except* CcwebError as errors:
-        _explain(errors, directory)
-        return 1
+        _explain(errors)
     if options.json:
         print(json.dumps({"tasks": [one.as_json() for one in told], "ok": _ok(told)}))  # noqa: T201
     if _ok(told):
@@ -76,13 +76,12 @@ def _ok(told: list[Told]) -> bool:
     return len(told) == 2 and all(one.verified for one in told)
 
 
-def _explain(errors: BaseExceptionGroup[CcwebError], directory: Path) -> None:
+def _explain(errors: BaseExceptionGroup[CcwebError]) -> None:
     for error in errors.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            _explain(error, directory)
+            _explain(error)
         else:
             console.print(f"[red]ccweb:[/] {error.detail}", markup=True)
-    console.print(f"The logs are in {directory / 'logs'}", style="dim")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Fixtures that more than one folder of tests uses."""
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,9 +12,17 @@ import pytest
 SCRATCH = Path("/var/tmp")
 
 
-@pytest.fixture
-def state_dir() -> Iterator[Path]:
+@contextlib.contextmanager
+def scratch_dir() -> Iterator[Path]:
     """A fresh folder outside /tmp, removed afterwards."""
     path = Path(tempfile.mkdtemp(prefix="ccweb-", dir=SCRATCH))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def state_dir() -> Iterator[Path]:
+    with scratch_dir() as path:
+        yield path

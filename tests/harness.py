@@ -101,3 +101,42 @@ async def assert_one_receipt_and_one_answer(scene: Scene, comment_id: int, numbe
     found = marker.parse(answer["body"])
     assert isinstance(found, marker.ReplyMarker)
     return found
+
+
+async def play(scene: Scene, **scripts: list[dict[str, Any]]) -> None:
+    """Gives the scripted model more scripts."""
+    (await scene.http.post(f"{scene.stack.model_url}/_sim/scripts", json=scripts)).raise_for_status()
+
+
+async def release(scene: Scene, gate: str) -> None:
+    (await scene.http.post(f"{scene.stack.model_url}/_sim/release/{gate}")).raise_for_status()
+
+
+async def steps_asked(scene: Scene, script: str) -> list[int]:
+    """The steps of a script that the model was asked for, in order; one request each unless something reran."""
+    answer = await scene.http.get(f"{scene.stack.model_url}/_sim/requests")
+    return [one["step"] for one in answer.json() if one["script"] == script]
+
+
+async def turns_asked(scene: Scene, script: str) -> set[str]:
+    answer = await scene.http.get(f"{scene.stack.model_url}/_sim/requests")
+    return {one["turnId"] for one in answer.json() if one["script"] == script}
+
+
+async def until_asked(scene: Scene, script: str, step: int) -> None:
+    """Waits until the model was asked for this step: the turn is right there."""
+
+    async def asked() -> bool:
+        return step in await steps_asked(scene, script)
+
+    await until(asked, 40, f"step {step} of {script}")
+
+
+async def fault(scene: Scene, **fault: Any) -> None:
+    (await scene.http.post(f"{scene.stack.gitea_url}/_sim/faults", json=fault)).raise_for_status()
+
+
+def app_server_pids(scene: Scene) -> list[int]:
+    """Every app-server that the sidecar started, oldest first."""
+    lines = scene.stack.log("sidecar").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["pid"] for line in lines if '"app-server started"' in line]

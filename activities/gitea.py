@@ -1,0 +1,147 @@
+"""Admission and receipts: what the worker itself asks of and posts to Gitea (design sections 8 and 9)."""
+
+import logging
+
+from temporalio import activity
+
+from clients.gitea import Comment, GiteaClient, Repository
+from domain import marker, permissions, replies
+from domain.errors import ErrorCode, GiteaError
+from domain.events import (
+    Admission,
+    AuthorCheck,
+    CommentPosted,
+    CommentRequest,
+    ReactionTarget,
+    RepositoryRef,
+    SessionStart,
+    TaskEvent,
+    TaskPolicy,
+    TaskStart,
+)
+from settings import Settings
+
+log = logging.getLogger("ccweb.gitea")
+_TAKEN = "eyes"
+
+
+class GiteaActivities:
+    """All may be repeated: each looks before it writes."""
+
+    def __init__(self, settings: Settings, client: GiteaClient) -> None:
+        self._settings = settings
+        self._client = client
+
+    @activity.defn
+    async def admit(self, start: TaskStart) -> Admission:
+        """May this task run, and in which surroundings? Asks Gitea, writes nothing.
+
+        Raises:
+            GiteaError: gitea_unavailable, may be retried for long.
+        """
+        try:
+            return await self._admit(start.event)
+        except GiteaError as error:
+            if error.retryable:
+                raise
+            return self._answer(start.event.repository, "failed", error.code, error.detail)
+
+    async def _admit(self, event: TaskEvent) -> Admission:
+        found = await self._client.repository(event.repository.full_name)
+        ref = _ref(found)
+        if found.archived:
+            return self._answer(ref, "failed", ErrorCode.REPOSITORY_UNAVAILABLE, "the repository is archived")
+        if event.author_check == AuthorCheck.PENDING and not await self._allowed(found, event.author):
+            return self._answer(ref, "rejected", ErrorCode.INSUFFICIENT_PERMISSION, event.author)
+        comments = await self._client.comments(found.full_name, event.number)
+        taken = replies.seen_sources(comments, self._settings.bot_name).get(event.source_key, event.task_id)
+        if taken != event.task_id:
+            return self._answer(ref, "duplicate", ErrorCode.DUPLICATE_DELIVERY, taken)
+        admission = self._answer(ref, "queued")
+        return await self._with_head(admission, event) if event.kind == "pull_request" else admission
+
+    async def _with_head(self, admission: Admission, event: TaskEvent) -> Admission:
+        pull = await self._client.pull(admission.repository.full_name, event.number)
+        fork = pull.head.repo is None or pull.head.repo.id != admission.repository.id
+        return admission.model_copy(update={"pull_head": pull.head.ref, "fork": fork})
+
+    async def _allowed(self, repository: Repository, author: str) -> bool:
+        """Fails closed: who cannot be judged may not."""
+        minimum, allowed = self._settings.minimum_permission, self._settings.allowed_authors
+        if permissions.may_trigger(author, None, minimum, allowed):
+            return True
+        return permissions.may_trigger(author, await self._level(repository, author, minimum), minimum, allowed)
+
+    async def _level(self, repository: Repository, author: str, minimum: str) -> str | None:
+        """Who may write can be asked with write permission; other levels need the bot to be an admin."""
+        if minimum == "write":
+            writers = {user.login.lower() for user in await self._client.assignees(repository.full_name)}
+            return "write" if author.lower() in writers else None
+        try:
+            return (await self._client.permission(repository.full_name, author)).permission
+        except GiteaError as error:
+            if error.retryable:
+                raise
+            log.warning("cannot judge an author", extra={"detail": error.detail})
+            return None
+
+    def _answer(
+        self, repository: RepositoryRef, state: str, code: ErrorCode | None = None, reason: str = ""
+    ) -> Admission:
+        settings = self._settings
+        policy = TaskPolicy(
+            heartbeat_timeout=settings.heartbeat_timeout,
+            stop_budget=settings.stop_budget,
+            turn_timeout=settings.turn_timeout,
+            retry_delay=settings.retry_delay,
+            request_backoff=settings.request_backoff,
+            read_back_budget=settings.read_back_budget,
+        )
+        fields = {"state": state, "error_code": code, "reason": reason, "repository": repository, "policy": policy}
+        return Admission.model_validate(fields)
+
+    @activity.defn
+    async def post_receipt(self, request: CommentRequest) -> CommentPosted:
+        """Reacts to what was taken, and posts the receipt unless one with its commentKey is there.
+
+        Raises:
+            GiteaError: may be retried when gitea_unavailable.
+        """
+        name = request.repository.full_name
+        if request.react_to is not None:
+            await self._react(name, request.number, request.react_to)
+        if request.reaction_only:
+            return CommentPosted(comment_id=None, created=False)
+        known = replies.find_receipt(
+            await self._client.comments(name, request.number), self._settings.bot_name, request.comment_key
+        )
+        if known is not None:
+            return CommentPosted(comment_id=known.id, created=False)
+        posted = await self._client.create_comment(name, request.number, self._receipt(request))
+        return CommentPosted(comment_id=posted.id, created=True)
+
+    def _receipt(self, request: CommentRequest) -> str:
+        text = replies.receipt_text(request.state, request.error_code, request.text, self._settings.language)
+        return marker.stamp(text, marker.ReceiptMarker(request.comment_key, request.source_key))
+
+    async def _react(self, name: str, number: int, target: ReactionTarget) -> None:
+        """A reaction is a courtesy: where it is refused the receipt still comes."""
+        path = f"comments/{target.source_id}" if target.source_kind == "comment" else str(number)
+        try:
+            await self._client.react(name, path, _TAKEN)
+        except GiteaError as error:
+            log.warning("no reaction", extra={"detail": error.detail})
+
+    async def seen_sources(self, start: SessionStart) -> dict[str, str]:
+        """Sources with a marker of ours in the discussion; empty when Gitea does not say (admission asks again)."""
+        number = int(start.session_key.rsplit(":", 1)[1])
+        try:
+            comments: list[Comment] = await self._client.comments(start.repository.full_name, number)
+        except GiteaError as error:
+            log.warning("no look at the discussion", extra={"detail": error.detail})
+            return {}
+        return replies.seen_sources(comments, self._settings.bot_name)
+
+
+def _ref(found: Repository) -> RepositoryRef:
+    return RepositoryRef(id=found.id, owner=found.owner.login, name=found.name, default_branch=found.default_branch)

@@ -1,0 +1,72 @@
+"""The verifier and the REST fallback: an answer counts when Gitea shows it (design section 9)."""
+
+import asyncio
+import time
+
+from temporalio import activity
+
+from clients.gitea import GiteaClient
+from domain import marker, replies
+from domain.errors import GiteaError
+from domain.events import FallbackRequest, RepositoryRef, Verification, VerifyRequest
+from settings import Settings
+
+_POLL = 1.0
+_NOTHING_SAID = {"zh": "代理没有给出回复。", "en": "The agent ended without an answer."}
+
+
+class ReplyActivities:
+    """May be repeated: the fallback looks before it posts."""
+
+    def __init__(self, settings: Settings, client: GiteaClient) -> None:
+        self._settings = settings
+        self._client = client
+
+    @activity.defn
+    async def verify_reply(self, request: VerifyRequest) -> Verification:
+        """Reads the discussion back; while Gitea fails it asks again for `budget` seconds, then says unknown."""
+        return await self._read_back(request)
+
+    @activity.defn
+    async def post_fallback(self, request: FallbackRequest) -> Verification:
+        """Posts the agent's last words by REST under the round's marker, unless something is there, and reads back.
+
+        A post that Gitea answered with success and that is not found afterwards is `missing`.
+        """
+        look = _look(request.repository, request.number, request.task_id, request.round, request.budget)
+        before = await self._read_back(look)
+        if before.found != "missing":
+            return before
+        text = request.text.strip() or _NOTHING_SAID[self._settings.language]
+        stamp = marker.ReplyMarker(
+            "rest_fallback", request.task_id, request.turn_id or "none", request.round, request.source_key
+        )
+        try:
+            await self._client.create_comment(request.repository.full_name, request.number, marker.stamp(text, stamp))
+        except GiteaError as error:
+            # It may have been posted all the same: only what is read back counts.
+            return (await self._read_back(look)).model_copy(update={"detail": str(error)[:300]})
+        return await self._read_back(look)
+
+    async def _read_back(self, request: VerifyRequest) -> Verification:
+        end = time.monotonic() + request.budget
+        while True:
+            try:
+                return await self._look(request)
+            except GiteaError as error:
+                if not error.retryable or time.monotonic() > end:
+                    return Verification(found="unknown", detail=str(error)[:300])
+            await asyncio.sleep(_POLL)
+
+    async def _look(self, request: VerifyRequest) -> Verification:
+        comments = await self._client.comments(request.repository.full_name, request.number)
+        found = replies.find_reply(comments, self._settings.bot_name, request.task_id, request.round)
+        if found is None:
+            return Verification(found="missing")
+        comment, mark = found
+        fields = {"found": mark.kind, "comment_id": comment.id, "turn_id": mark.turn_id}
+        return Verification.model_validate(fields)
+
+
+def _look(repository: RepositoryRef, number: int, task_id: str, round_: int, budget: float) -> VerifyRequest:
+    return VerifyRequest(repository=repository, number=number, task_id=task_id, round=round_, budget=budget)

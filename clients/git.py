@@ -1,0 +1,369 @@
+"""All git that runs outside the sandbox (design section 11). Standard library only: the bridge imports it.
+
+No porcelain ever runs over the agent's tree: `clients.git_tree` makes trees from it with plumbing. Every
+process gets explicit folders, no system or user configuration, no hooks, filters, fsmonitor or credential
+helpers, only http(s), a time limit, and the credential in its own environment.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from domain.errors import ErrorCode, WorkspaceError
+
+ASKPASS = Path(__file__).resolve().parent / "askpass.sh"
+_PLACES = os.pathsep.join(("/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/opt/local/bin"))
+_LOCAL_LIMIT = 120.0
+_BRANCH = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,200}(?<![./])")
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SAFE = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "credential.helper=",
+    "protocol.allow=never",
+    "protocol.http.allow=always",
+    "protocol.https.allow=always",
+    "http.followRedirects=initial",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "push.recurseSubmodules=no",
+    "transfer.fsckObjects=false",
+    "core.quotePath=false",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Repo:
+    """A worktree and the folders of its repository, all absolute and outside the agent's reach but the first."""
+
+    git_dir: Path
+    common_dir: Path
+    worktree: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_file_bytes: int
+    max_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    commit: str
+    created: bool
+    """False when this very content was on the branch already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Where and as whom; the token goes into the environment of one process only."""
+
+    url: str
+    user: str
+    token: str
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "GIT_ASKPASS": str(ASKPASS),
+            "CCWEB_GIT_HOST": urlsplit(self.url).netloc,
+            "CCWEB_GIT_USER": self.user,
+            "CCWEB_GIT_TOKEN": self.token,
+        }
+
+
+class GitError(Exception):
+    """git ended with an error; `text` is its stderr."""
+
+    def __init__(self, command: str, status: int, text: str) -> None:
+        super().__init__(f"git {command}: {text.strip()[-400:]}")
+        self.status = status
+        self.text = text
+
+
+def executable() -> str:
+    """The absolute path of git from fixed places: PATH may have none on purpose.
+
+    Raises:
+        WorkspaceError: workspace_unavailable, git is not installed.
+    """
+    found = shutil.which("git", path=_PLACES)
+    if found is None:
+        raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, "git is not installed")
+    return found
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    repo: Repo | None = None,
+    git_dir: Path | None = None,
+    data: bytes = b"",
+    extra: Mapping[str, str] | None = None,
+    limit: float = _LOCAL_LIMIT,
+) -> bytes:
+    """Runs one git process and returns its standard output.
+
+    Raises:
+        GitError: it ended with an error.
+        WorkspaceError: workspace_unavailable after `limit` seconds, disk_full.
+    """
+    command = [executable(), *(part for setting in _SAFE for part in ("-c", setting)), *arguments]
+    environment = {**_environment(repo, git_dir), **(extra or {})}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd="/",
+        start_new_session=True,
+    ) as process:
+        try:
+            out, errors = process.communicate(data, limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, f"git {arguments[0]} took too long") from None
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    text = errors.decode(errors="replace")
+    if process.returncode and "No space left on device" in text:
+        raise WorkspaceError(ErrorCode.DISK_FULL, f"git {arguments[0]}")
+    if process.returncode:
+        raise GitError(arguments[0], process.returncode, text)
+    return out
+
+
+def _environment(repo: Repo | None, git_dir: Path | None) -> dict[str, str]:
+    base = {
+        "HOME": "/nonexistent",
+        "PATH": _PLACES,
+        "LANG": "C",
+        "LC_ALL": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+    }
+    certificates = {name: os.environ[name] for name in ("GIT_SSL_CAINFO", "SSL_CERT_FILE") if name in os.environ}
+    if repo is not None:
+        base |= {
+            "GIT_DIR": str(repo.git_dir),
+            "GIT_COMMON_DIR": str(repo.common_dir),
+            "GIT_WORK_TREE": str(repo.worktree),
+        }
+    elif git_dir is not None:
+        base["GIT_DIR"] = str(git_dir)
+    return base | certificates
+
+
+def check_branch(name: str) -> str:
+    """The name if it is a plain branch name.
+
+    Raises:
+        WorkspaceError: publish_refused.
+    """
+    if _BRANCH.fullmatch(name) is None:
+        raise WorkspaceError(ErrorCode.PUBLISH_REFUSED, f"not a branch name: {name[:80]!r}")
+    return name
+
+
+def check_sha(text: str) -> str:
+    """The text if it is a full object id.
+
+    Raises:
+        WorkspaceError: workspace_unavailable.
+    """
+    if _SHA.fullmatch(text) is None:
+        raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, f"not a commit: {text[:80]!r}")
+    return text
+
+
+def word(arguments: Sequence[str], *, repo: Repo | None = None, git_dir: Path | None = None) -> str:
+    """One line of output, stripped."""
+    return run(arguments, repo=repo, git_dir=git_dir).decode().strip()
+
+
+def resolve(git_dir: Path, revision: str) -> str | None:
+    """The commit of a ref or revision in a clone, if there is one."""
+    try:
+        return word(
+            ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"], git_dir=git_dir
+        )
+    except GitError:
+        return None
+
+
+def clone(remote: Remote, path: Path, limit: float) -> None:
+    """Makes a bare clone with all branches; complete or not there at all.
+
+    Raises:
+        WorkspaceError: workspace_auth_failed, workspace_unavailable, disk_full.
+    """
+    fresh = path.with_name(path.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.parent.mkdir(parents=True, exist_ok=True)
+    run(["init", "--quiet", "--bare", str(fresh)])
+    fetch(remote, fresh, ["+refs/heads/*:refs/remotes/origin/*"], limit)
+    fresh.replace(path)
+
+
+def fetch(remote: Remote, git_dir: Path, refspecs: Sequence[str], limit: float) -> None:
+    """Fetches refspecs; deleted branches of the remote go away here too.
+
+    Raises:
+        WorkspaceError: workspace_auth_failed, workspace_unavailable, disk_full.
+    """
+    arguments = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--prune", remote.url, *refspecs]
+    try:
+        run(arguments, git_dir=git_dir, extra=remote.environment(), limit=limit)
+    except GitError as error:
+        raise network_error(error) from error
+
+
+def remote_sha(remote: Remote, git_dir: Path, ref: str, limit: float) -> str | None:
+    """What a ref of the remote points to now.
+
+    Raises:
+        WorkspaceError: as `fetch`.
+    """
+    try:
+        out = run(["ls-remote", remote.url, ref], git_dir=git_dir, extra=remote.environment(), limit=limit)
+    except GitError as error:
+        raise network_error(error) from error
+    return next((line.split("\t")[0] for line in out.decode().splitlines() if line.endswith(f"\t{ref}")), None)
+
+
+def network_error(error: GitError) -> WorkspaceError:
+    """Which of our codes a refused clone, fetch or look-up means (Gitea's texts)."""
+    signs = ("Authentication failed", "could not read Username", "could not read Password", "error: 403", "not found")
+    refused = any(sign in error.text for sign in signs)
+    code = ErrorCode.WORKSPACE_AUTH_FAILED if refused else ErrorCode.WORKSPACE_UNAVAILABLE
+    return WorkspaceError(code, error.text.strip().splitlines()[-1][:300] if error.text.strip() else "git failed")
+
+
+def push(remote: Remote, repo: Repo, commit: str, branch: str, limit: float) -> None:
+    """Pushes a recorded commit, never a ref that somebody could move.
+
+    Raises:
+        WorkspaceError: publish_conflict, publish_refused, workspace_auth_failed, workspace_unavailable.
+    """
+    refspec = f"{check_sha(commit)}:refs/heads/{check_branch(branch)}"
+    try:
+        run(["push", "--quiet", "--porcelain", "--no-verify", remote.url, refspec], repo=repo,
+            extra=remote.environment(), limit=limit)  # fmt: skip
+    except GitError as error:
+        raise _push_error(error) from error
+
+
+_MOVED = ("non-fast-forward", "fetch first", "stale info", "cannot lock ref")
+_REFUSED = ("pre-receive hook declined", "error: 403", "permission denied", "[remote rejected]")
+
+
+def _push_error(error: GitError) -> WorkspaceError:
+    text = error.text
+    if any(sign in text for sign in _MOVED):
+        return WorkspaceError(ErrorCode.PUBLISH_CONFLICT, "the branch moved in Gitea")
+    if any(
+        sign in text for sign in ("pre-receive hook declined", "error: 403", "permission denied", "[remote rejected]")
+    ):
+        return WorkspaceError(ErrorCode.PUBLISH_REFUSED, _remote_words(text))
+    # A rejected update says so on standard output (--porcelain); stderr then only has the summary.
+    if "failed to push some refs" in text and "Authentication" not in text:
+        return WorkspaceError(ErrorCode.PUBLISH_CONFLICT, "the branch moved in Gitea")
+    return network_error(error)
+
+
+def _remote_words(text: str) -> str:
+    said = [line.removeprefix("remote:").strip() for line in text.splitlines() if line.startswith("remote:")]
+    return (" ".join(word for word in said if word) or text.strip().splitlines()[-1])[:300]
+
+
+def publish(
+    repo: Repo,
+    branch: str,
+    message: str,
+    url: str,
+    token: str,
+    bot: str,
+    limits: Limits,
+    before_push: Callable[[], None],
+    limit: float = 600.0,
+) -> Published:
+    """Commits the worktree on top of its HEAD and pushes the branch; HEAD moves only after the push.
+
+    `before_push` runs right before the push and may refuse by raising. Doing it again is safe: content that
+    is on the branch already is found there, not committed anew.
+
+    Raises:
+        WorkspaceError: nothing_to_publish, nested_repository, special_file, file_too_large, too_many_files,
+            publish_conflict, publish_refused, workspace_auth_failed, workspace_unavailable, disk_full.
+    """
+    from clients import git_tree  # noqa: PLC0415  # it builds on this module
+
+    remote = Remote(url, bot, token)
+    head = word(["rev-parse", "HEAD"], repo=repo)
+    tree = git_tree.snapshot(repo, limits)
+    there = remote_sha(remote, repo.common_dir, f"refs/heads/{check_branch(branch)}", limit)
+    if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo) and there in {None, head} and there is not None:
+        raise WorkspaceError(ErrorCode.NOTHING_TO_PUBLISH, head)
+    commit = _pushed_before(repo, remote, there, head, tree, limit) or _commit(repo, head, tree, message, bot)
+    if commit != there:
+        before_push()
+        push(remote, repo, commit, branch, limit)
+    move_head(repo, commit)
+    run(["update-ref", f"refs/remotes/origin/{branch}", commit], git_dir=repo.common_dir)
+    return Published(commit, created=commit != there)
+
+
+def _pushed_before(repo: Repo, remote: Remote, there: str | None, head: str, tree: str, limit: float) -> str | None:
+    """The branch's commit when it is ours of an attempt that was cut after its push: same parent, same tree."""
+    if there is None or there == head:
+        return None
+    if resolve(repo.common_dir, there) is None:
+        fetch(remote, repo.common_dir, [there], limit)
+    found = word(["rev-parse", f"{there}^{{tree}}", f"{there}^@"], repo=repo).split()
+    return there if found == [tree, head] else None
+
+
+def _commit(repo: Repo, head: str, tree: str, message: str, bot: str) -> str:
+    if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo):
+        return head
+    person = {"NAME": bot, "EMAIL": f"{bot}@noreply.localhost"}
+    extra = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in person.items()}
+    text = message.replace("\0", "").strip() or "Changes by the agent"
+    return run(["commit-tree", tree, "-p", head], repo=repo, data=text.encode() + b"\n", extra=extra).decode().strip()
+
+
+def commit_tree(repo: Repo, parent: str, tree: str, message: str, bot: str) -> str:
+    """A commit object of `tree` on `parent`, on no branch."""
+    return _commit(repo, parent, tree, message, bot)
+
+
+def move_head(repo: Repo, commit: str) -> None:
+    """Moves the detached HEAD and gives the worktree an index of that commit; no file is touched."""
+    run(["update-ref", "--no-deref", "HEAD", check_sha(commit)], repo=repo)
+    run(["read-tree", "HEAD"], repo=repo)
+    hide_gitlinks(repo)
+
+
+def hide_gitlinks(repo: Repo) -> None:
+    """Marks each gitlink of the index so that no git ever looks into its folder (which the agent can fill)."""
+    entries = run(["ls-files", "-s", "-z"], repo=repo).split(b"\0")
+    links = [entry.split(b"\t", 1)[1] for entry in entries if entry.startswith(b"160000 ")]
+    if links:
+        run(["update-index", "-z", "--skip-worktree", "--stdin"], repo=repo, data=b"\0".join(links) + b"\0")

@@ -1,0 +1,94 @@
+"""Reading our markers back from a discussion, and the words of receipts (design section 9). Pure."""
+
+from collections.abc import Iterable
+from typing import Literal, Protocol
+
+from domain import marker
+from domain.errors import TEXTS, ErrorCode
+from domain.marker import ReceiptMarker, ReplyMarker
+from domain.states import TaskState
+
+Language = Literal["zh", "en"]
+_STARTED = {"zh": "giteabot: 已收到", "en": "giteabot: received"}
+_ENDED = {
+    "zh": {
+        TaskState.FAILED: "giteabot: 任务失败",
+        TaskState.FAILED_REPLY: "giteabot: 回复失败",
+        TaskState.CANCELLED: "giteabot: 任务已取消",
+        TaskState.ABORTED: "giteabot: 任务已中止",
+        TaskState.BLOCKED_WORKSPACE: "giteabot: 工作区受阻",
+    },
+    "en": {
+        TaskState.FAILED: "giteabot: this task failed",
+        TaskState.FAILED_REPLY: "giteabot: the answer could not be posted",
+        TaskState.CANCELLED: "giteabot: this task was cancelled",
+        TaskState.ABORTED: "giteabot: this task was stopped",
+        TaskState.BLOCKED_WORKSPACE: "giteabot: the workspace needs an operator",
+    },
+}
+
+
+class Author(Protocol):
+    @property
+    def login(self) -> str: ...
+
+
+class Comment(Protocol):
+    @property
+    def id(self) -> int: ...
+    @property
+    def body(self) -> str: ...
+    @property
+    def user(self) -> Author: ...
+
+
+def find_reply(
+    comments: Iterable[Comment], bot: str, task_id: str, round_: int
+) -> tuple[Comment, ReplyMarker] | None:
+    """The bot's answer or question of a task's round, whichever turn posted it."""
+    for comment in comments:
+        found = _marker(comment, bot)
+        if isinstance(found, ReplyMarker) and (found.task_id, found.round) == (task_id, round_):
+            return comment, found
+    return None
+
+
+def find_receipt(comments: Iterable[Comment], bot: str, comment_key: str) -> Comment | None:
+    """The bot's receipt under a commentKey."""
+    for comment in comments:
+        found = _marker(comment, bot)
+        if isinstance(found, ReceiptMarker) and found.comment_key == comment_key:
+            return comment
+    return None
+
+
+def seen_sources(comments: Iterable[Comment], bot: str) -> dict[str, str]:
+    """SourceKey to taskId of everything the bot has already taken in this discussion."""
+    seen: dict[str, str] = {}
+    for comment in comments:
+        found = _marker(comment, bot)
+        if isinstance(found, ReceiptMarker):
+            seen.setdefault(found.source, found.comment_key.split(":", 1)[0])
+        elif found is not None:
+            seen.setdefault(found.source, found.task_id)
+    return seen
+
+
+def _marker(comment: Comment, bot: str) -> marker.Marker | None:
+    return marker.parse(comment.body) if comment.user.login.lower() == bot.lower() else None
+
+
+def receipt_text(state: TaskState, code: ErrorCode | None, text: str, language: Language) -> str:
+    """What a receipt says: of a start nothing more; of an abnormal end what happened, its code, what to do."""
+    head = _ENDED[language].get(state)
+    if head is None:
+        return _STARTED[language]
+    if code is None:
+        return f"{head}{_colon(language)}{text}" if text else head
+    words = TEXTS[code]
+    what, action = (words.zh, words.action_zh) if language == "zh" else (words.en, words.action_en)
+    return f"{head} (`{code}`)\n\n{what} {action}"
+
+
+def _colon(language: Language) -> str:
+    return "：" if language == "zh" else ": "

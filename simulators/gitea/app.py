@@ -1,0 +1,175 @@
+"""The simulated Gitea: REST, git over HTTP, webhooks, and `/_sim/` to seed it and to break it."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from simulators.gitea import access, git_http, rest
+from simulators.gitea.deliveries import Deliveries
+from simulators.gitea.state import Doc, State
+
+_LONGEST_HANG = 600.0
+
+
+class Faults:
+    """Middleware: logs each request, and plays the faults that tests ask for."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith("/_sim/"):
+            await self._app(scope, receive, send)
+            return
+        control: Control = scope["app"].state.control
+        entry: Doc = {"method": scope["method"], "path": scope["path"], "status": None}
+        control.requests.append(entry)
+        fault = control.take(scope["method"], scope["path"])
+        if fault is None:
+            await self._app(scope, receive, _noting(entry, send))
+        else:
+            await self._play(fault, scope, receive, send)
+
+    async def _play(self, fault: Doc, scope: Scope, receive: Receive, send: Send) -> None:
+        match fault["mode"]:
+            case "drop_after_commit":
+                await self._app(scope, receive, _nowhere)
+                raise ConnectionResetError("the answer is dropped on purpose")
+            case "hang":
+                await asyncio.sleep(_LONGEST_HANG)
+            case "html403":
+                await HTMLResponse("<html>Forbidden</html>", 403)(scope, receive, send)
+            case _:
+                await JSONResponse({"message": ""}, fault.get("status", 500))(scope, receive, send)
+
+
+def _noting(entry: Doc, send: Send) -> Send:
+    async def noting(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            entry["status"] = message["status"]
+        await send(message)
+
+    return noting
+
+
+async def _nowhere(_: Message) -> None:
+    return None
+
+
+class Control:
+    """What tests asked for."""
+
+    def __init__(self) -> None:
+        self.faults: list[Doc] = []
+        self.requests: list[Doc] = []
+
+    def take(self, method: str, path: str) -> Doc | None:
+        for fault in self.faults:
+            if fault["times"] > 0 and fault["method"] in {method, "*"} and re.fullmatch(fault["path"], path):
+                fault["times"] -= 1
+                return fault
+        return None
+
+
+def create_app(state: State) -> Starlette:
+    deliveries = Deliveries(state)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        sending = asyncio.create_task(deliveries.run())
+        yield
+        sending.cancel()
+
+    app = Starlette(
+        routes=[*_CONTROL, *rest.ROUTES, *git_http.ROUTES],
+        lifespan=lifespan,
+        exception_handlers={access.RefusedError: access.refusal, 404: access.not_found},
+    )
+    app.add_middleware(Faults)
+    app.state.gitea = state
+    app.state.deliveries = deliveries
+    app.state.control = Control()
+    return app
+
+
+async def _seed(request: Request) -> Response:
+    state: State = request.app.state.gitea
+    body = await request.json()
+    for user in body.get("users", []):
+        state.seed_user(user)
+    for repository in body.get("repositories", []):
+        state.seed_repository(repository)
+    state.save()
+    return JSONResponse({"repositories": {one["full_name"]: one["id"] for one in state.docs["repositories"]}})
+
+
+async def _list_deliveries(request: Request) -> Response:
+    return JSONResponse(request.app.state.gitea.docs["deliveries"])
+
+
+async def _redeliver(request: Request) -> Response:
+    found = request.app.state.deliveries.again((await request.json())["id"])
+    return Response(status_code=204 if found else 404)
+
+
+async def _faults(request: Request) -> Response:
+    control: Control = request.app.state.control
+    if request.method == "DELETE":
+        control.faults.clear()
+    else:
+        control.faults.append({"times": 1, **await request.json()})
+    return JSONResponse({})
+
+
+async def _list_requests(request: Request) -> Response:
+    return JSONResponse(request.app.state.control.requests)
+
+
+def _changing(change: Callable[[State, Doc, Doc], None]) -> Callable[[Request], Awaitable[Response]]:
+    """A control call that changes the repository named `repo` ("owner/name")."""
+
+    async def handler(request: Request) -> Response:
+        state: State = request.app.state.gitea
+        body = await request.json()
+        repo = state.repository(*body["repo"].split("/"))
+        if repo is None:
+            return Response(status_code=404)
+        change(state, repo, body)
+        state.save()
+        return JSONResponse({})
+
+    return handler
+
+
+def _archive(_: State, repo: Doc, body: Doc) -> None:
+    repo["archived"] = body.get("archived", True)
+
+
+def _rename(_: State, repo: Doc, body: Doc) -> None:
+    repo["old_names"].append(repo["full_name"].lower())
+    repo["name"] = body["name"]
+    repo["full_name"] = f"{repo['owner']}/{body['name']}"
+
+
+def _protect(state: State, repo: Doc, body: Doc) -> None:
+    repo["protected"].append(body["branch"])
+    git_http.protect(state.git_dir(repo), repo["protected"])
+
+
+_CONTROL = [
+    Route("/_sim/seed", _seed, methods=["POST"]),
+    Route("/_sim/deliveries", _list_deliveries),
+    Route("/_sim/redeliver", _redeliver, methods=["POST"]),
+    Route("/_sim/faults", _faults, methods=["POST", "DELETE"]),
+    Route("/_sim/requests", _list_requests),
+    Route("/_sim/archive", _changing(_archive), methods=["POST"]),
+    Route("/_sim/rename", _changing(_rename), methods=["POST"]),
+    Route("/_sim/protect", _changing(_protect), methods=["POST"]),
+]

@@ -1,0 +1,202 @@
+"""Bodies as Gitea 1.22 writes them (fields and their order from captured answers)."""
+
+from typing import Any
+
+from simulators.gitea.state import LEVELS, Doc, State
+
+
+def user(state: State, login: str) -> Doc:
+    found = state.user(login) or {"id": 0, "login": login}
+    return {
+        "id": found["id"],
+        "login": found["login"],
+        "login_name": "",
+        "source_id": 0,
+        "full_name": "",
+        "email": f"{found['login']}@noreply.127.0.0.1",
+        "avatar_url": f"{state.url}/avatars/{found['id']}",
+        "html_url": f"{state.url}/{found['login']}",
+        "language": "",
+        "is_admin": False,
+        "last_login": "0001-01-01T00:00:00Z",
+        "created": "2026-11-30T20:43:29Z",
+        "restricted": False,
+        "active": False,
+        "prohibit_login": False,
+        "location": "",
+        "website": "",
+        "description": "",
+        "visibility": "public",
+        "followers_count": 0,
+        "following_count": 0,
+        "starred_repos_count": 0,
+        "username": found["login"],
+    }
+
+
+def repository(state: State, repo: Doc, viewer: str | None) -> Doc:
+    level = state.level(repo, state.user(viewer) if viewer else None)
+    path = repo["full_name"]
+    return {
+        "id": repo["id"],
+        "owner": user(state, repo["owner"]),
+        "name": repo["name"],
+        "full_name": path,
+        "description": "",
+        "empty": False,
+        "private": repo["private"],
+        "fork": False,
+        "template": False,
+        "parent": None,
+        "mirror": False,
+        "size": 25,
+        "language": "",
+        "languages_url": f"{state.url}/api/v1/repos/{path}/languages",
+        "html_url": f"{state.url}/{path}",
+        "url": f"{state.url}/api/v1/repos/{path}",
+        "link": "",
+        "ssh_url": f"git@127.0.0.1:{path}.git",
+        "clone_url": f"{state.url}/{path}.git",
+        "original_url": "",
+        "website": "",
+        "stars_count": 0,
+        "forks_count": 0,
+        "watchers_count": 1,
+        "open_issues_count": 1,
+        "open_pr_counter": 0,
+        "release_counter": 0,
+        "default_branch": repo["default_branch"],
+        "archived": repo["archived"],
+        "created_at": repo["created_at"],
+        "updated_at": repo["created_at"],
+        "archived_at": "1970-01-01T00:00:00Z",
+        "permissions": {
+            "admin": level >= LEVELS["admin"],
+            "push": level >= LEVELS["write"],
+            "pull": level >= LEVELS["read"],
+        },
+        "has_issues": True,
+        "has_wiki": True,
+        "has_pull_requests": True,
+        "has_projects": True,
+        "default_merge_style": "merge",
+        "internal": False,
+        "object_format_name": "sha1",
+        "repo_transfer": None,
+    }
+
+
+def issue(state: State, repo: Doc, one: Doc) -> Doc:
+    path = f"{repo['full_name']}/{'pulls' if one['pull'] else 'issues'}/{one['number']}"
+    assignees = [user(state, login) for login in one["assignees"]]
+    pull = one["pull"] and {"merged": False, "merged_at": None, "draft": False, "html_url": f"{state.url}/{path}"}
+    return {
+        "id": one["id"],
+        "url": f"{state.url}/api/v1/repos/{repo['full_name']}/issues/{one['number']}",
+        "html_url": f"{state.url}/{path}",
+        "number": one["number"],
+        "user": user(state, one["author"]),
+        "original_author": "",
+        "original_author_id": 0,
+        "title": one["title"],
+        "body": one["body"],
+        "ref": "",
+        "assets": [],
+        "labels": [],
+        "milestone": None,
+        "assignee": assignees[0] if assignees else None,
+        "assignees": assignees or None,
+        "state": one["state"],
+        "is_locked": one["is_locked"],
+        "comments": len(state.comments(repo, one["number"])),
+        "created_at": one["created_at"],
+        "updated_at": one["updated_at"],
+        "closed_at": one["closed_at"],
+        "due_date": None,
+        "pull_request": pull,
+        "repository": {
+            "id": repo["id"],
+            "name": repo["name"],
+            "owner": repo["owner"],
+            "full_name": repo["full_name"],
+        },
+        "pin_order": 0,
+    }
+
+
+def comment(state: State, repo: Doc, one: Doc) -> Doc:
+    target = state.issue(repo, one["number"])
+    is_pull = bool(target and target["pull"])
+    page = f"{state.url}/{repo['full_name']}/{'pulls' if is_pull else 'issues'}/{one['number']}"
+    return {
+        "id": one["id"],
+        "html_url": f"{page}#issuecomment-{one['id']}",
+        "pull_request_url": page if is_pull else "",
+        "issue_url": "" if is_pull else page,
+        "user": user(state, one["author"]),
+        "original_author": "",
+        "original_author_id": 0,
+        "body": one["body"],
+        "assets": [],
+        "created_at": one["created_at"],
+        "updated_at": one["updated_at"],
+    }
+
+
+def branch(name: str, sha: str) -> Doc:
+    return {
+        "name": name,
+        "commit": {"id": sha, "message": "", "url": "", "timestamp": "2026-11-30T20:51:24Z"},
+        "protected": False,
+        "required_approvals": 0,
+        "enable_status_check": False,
+        "status_check_contexts": [],
+        "user_can_push": True,
+        "user_can_merge": True,
+        "effective_branch_protection_name": "",
+    }
+
+
+def pull(state: State, repo: Doc, one: Doc, shas: dict[str, Any]) -> Doc:
+    base = issue(state, repo, one)
+    shown = repository(state, repo, None)
+    kept = ("id", "url", "number", "user", "title", "body", "labels", "milestone", "assignee", "assignees", "state")
+    head, into = one["pull"]["head"], one["pull"]["base"]
+    return {
+        **{name: base[name] for name in kept},
+        "html_url": base["html_url"],
+        "is_locked": base["is_locked"],
+        "comments": base["comments"],
+        "requested_reviewers": None,
+        "draft": False,
+        "diff_url": f"{base['html_url']}.diff",
+        "patch_url": f"{base['html_url']}.patch",
+        "mergeable": True,
+        "merged": False,
+        "merged_at": None,
+        "merge_commit_sha": None,
+        "merged_by": None,
+        "allow_maintainer_edit": False,
+        "base": {"label": into, "ref": into, "sha": shas.get(into, ""), "repo_id": repo["id"], "repo": shown},
+        "head": {"label": head, "ref": head, "sha": shas.get(head, ""), "repo_id": repo["id"], "repo": shown},
+        "merge_base": shas.get(into, ""),
+        "due_date": None,
+        "created_at": base["created_at"],
+        "updated_at": base["updated_at"],
+        "closed_at": base["closed_at"],
+        "pin_order": 0,
+    }
+
+
+def hook(one: Doc) -> Doc:
+    return {
+        "id": one["id"],
+        "type": "gitea",
+        "branch_filter": "*",
+        "config": {"content_type": "json", "url": one["url"]},
+        "events": one["events"],
+        "authorization_header": "",
+        "active": one["active"],
+        "updated_at": "2026-11-30T20:51:24Z",
+        "created_at": "2026-11-30T20:51:24Z",
+    }

@@ -1,0 +1,148 @@
+"""The main job through HTTP, with the real Temporal, Codex app-server, git and bridge."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+import embedded
+from demo.scene import Scene, until
+from demo.stack import BOT
+from domain import marker
+from tests.conftest import scratch_dir
+from tests.harness import (
+    assert_one_receipt_and_one_answer,
+    fault,
+    finished,
+    play,
+    release,
+    running_scene,
+    state_of,
+    steps_asked,
+    task_of_comment,
+    temporal,
+    until_asked,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene() -> AsyncIterator[Scene]:
+    with scratch_dir() as directory:
+        async with running_scene(directory) as scene:
+            yield scene
+
+
+async def test_the_demo_verifies_both_answers() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "demo", "--once", "--json",
+        cwd=embedded.ROOT, env=embedded.python_env(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), 100)
+    assert process.returncode == 0, err.decode()
+    told = json.loads(out.decode().strip().splitlines()[-1])
+    first, second = told["tasks"]
+    assert told["ok"] and first["state"] == second["state"] == "succeeded"
+    assert first["threadId"] == second["threadId"] and first["turnId"] != second["turnId"]
+    assert len(first["commit"]) == 40
+
+
+async def test_an_agent_that_only_says_it_posted_is_answered_for_by_rest(scene: Scene) -> None:
+    comment = await scene.comment(f"@{BOT} [[script:say-posted]]")
+    assert await finished(scene, comment) == "succeeded_with_rest_fallback"
+    answer = await assert_one_receipt_and_one_answer(scene, comment)
+    assert answer.kind == "rest_fallback"
+
+
+async def test_a_comment_whose_answer_gitea_drops_is_posted_once(scene: Scene) -> None:
+    await play(
+        scene,
+        dropped=[
+            {"say": "Now.", "exec": "true", "gate": "dropped"},
+            {"mcp": "reply", "arguments": {"body": "Once."}},
+        ],
+    )
+    comment = await scene.comment(f"@{BOT} [[script:dropped]]")
+    await until_asked(scene, "dropped", 0)
+    await fault(scene, method="POST", path=".*/issues/1/comments", mode="drop_after_commit", times=1)
+    await release(scene, "dropped")
+    assert await finished(scene, comment) == "succeeded"
+    await assert_one_receipt_and_one_answer(scene, comment)
+
+
+async def test_a_question_waits_for_the_persons_answer(scene: Scene) -> None:
+    await play(scene, answered=[{"mcp": "reply", "arguments": {"body": "Then main it is."}}])
+    asking = await scene.comment(f"@{BOT} [[script:ask]]")
+    client, task = await temporal(scene), await task_of_comment(scene, asking)
+
+    async def waits() -> bool:
+        return await state_of(client, task) == "waiting_user"
+
+    await until(waits, 40, "the question")
+    await scene.comment(f"@{BOT} main, please [[script:answered]]")
+    assert await finished(scene, asking) == "succeeded"
+    kinds = [
+        found.kind
+        for one in await scene.answers(task)
+        if isinstance(found := marker.parse(one["body"]), marker.ReplyMarker)
+    ]
+    assert kinds == ["question", "final"]
+    assert len(await scene.receipts(task)) == 1
+
+
+async def test_the_ingress_takes_comments_while_the_worker_is_away(scene: Scene) -> None:
+    await scene.stack.stop("worker")
+    comment = await scene.comment(f"@{BOT} [[script:reply-only]]")
+    await task_of_comment(scene, comment)
+    await scene.stack.start("worker")
+    assert await finished(scene, comment) == "succeeded"
+    await assert_one_receipt_and_one_answer(scene, comment)
+
+
+async def test_a_terminated_tasks_turn_can_neither_reply_nor_publish(scene: Scene) -> None:
+    await play(
+        scene,
+        zombie=[
+            {"exec": "echo zombie > zombie.txt", "gate": "zombie"},
+            {"mcp": "publish", "arguments": {"message": "zombie"}},
+            {"mcp": "reply", "arguments": {"body": "zombie"}},
+        ],
+    )
+    before = await scene.branch("ccweb/issue-1")
+    comment = await scene.comment(f"@{BOT} [[script:zombie]]")
+    await until_asked(scene, "zombie", 0)
+    client, task = await temporal(scene), await task_of_comment(scene, comment)
+    await client.get_workflow_handle(task).terminate("test")
+    await release(scene, "zombie")
+
+    async def told() -> bool:
+        return bool(await scene.receipts(task))
+
+    await until(told, 40, "the receipt of the termination")
+    assert await scene.answers(task) == []
+    assert await scene.branch("ccweb/issue-1") == before
+
+
+async def test_a_missing_gitea_mcp_fails_with_its_code_and_one_receipt(scene: Scene) -> None:
+    command = Path(scene.stack.directory / "bin" / "gitea-mcp")
+    kept = command.rename(command.with_suffix(".away"))
+    try:
+        comment = await scene.comment(f"@{BOT} [[script:reply-only]]")
+        assert await finished(scene, comment) == "failed"
+    finally:
+        kept.rename(command)
+    task = await task_of_comment(scene, comment)
+    (start, failure) = await scene.receipts(task)
+    assert "mcp_command_missing" in failure["body"] and "mcp_" not in start["body"]
+
+
+async def test_each_step_was_asked_for_once(scene: Scene) -> None:
+    comment = await scene.comment(f"@{BOT} please fix the failing test")
+    assert await finished(scene, comment) == "succeeded"
+    asked = await steps_asked(scene, "fix-failing-test")
+    assert asked == sorted(set(asked))
