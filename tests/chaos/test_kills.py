@@ -71,9 +71,6 @@ async def test_an_app_server_killed_right_after_the_comment_posts_no_second_one(
             {"mcp": "reply", "arguments": {"body": "Posted once."}},
             {"say": "Done.", "gate": "posted"},
         ]
-            {"mcp": "reply", "arguments": {"body": "Posted once."}},
-            {"say": "Done.", "gate": "posted"},
-        ]
         await play(scene, posted=posted)
         comment = await scene.comment(f"@{BOT} [[script:posted]]")
         await until_asked(scene, "posted", 1)
