@@ -18,7 +18,7 @@ from demo.stack import Ports, Stack, scratch
 from demo.story import Told, tell
 from domain.errors import CcwebError
 
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def main() -> int:

@@ -153,8 +153,10 @@ async def _verify(scene: Scene, console: Console, told: Told) -> None:
     receipts, answers = await scene.receipts(told.task_id), await scene.answers(told.task_id)
     if len(receipts) != 1 or len(answers) != 1:
         told.problems.append(f"{len(receipts)} receipts and {len(answers)} answers in Gitea instead of one each")
-    colour = "green" if told.verified else "red"
-    console.print(f"  [{colour}]{told.state}[/] after {told.seconds:.1f} s, one receipt and one verified answer")
+    if told.verified:
+        console.print(f"  [green]{told.state}[/] after {told.seconds:.1f} s: one receipt, one verified answer")
+    else:
+        console.print(f"  [red]{told.state}[/] after {told.seconds:.1f} s")
 
 
 async def _look_around(scene: Scene, console: Console, first: Told) -> None:
@@ -172,4 +174,4 @@ async def _look_around(scene: Scene, console: Console, first: Told) -> None:
         f"workflow describe -w session/{ids.resource_key(ids.repo_key(*FULL_NAME.split('/')), 'issue', 1)}",
         "workflow list -q 'CcwebState=\"succeeded\"'",
     ):
-        console.print(f"  temporal --address {stack.temporal_address} {command}", soft_wrap=True)
+        console.print(f"  temporal --address {stack.temporal_address} {command}")
