@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -80,7 +81,7 @@ async def _task(scene: Scene, client: Client, console: Console, text: str) -> To
     console.print(f"  webhook    delivery {delivery['id']} -> [green]{delivery['status']}[/] {task_id}")
     told = Told(task_id)
     handle = client.get_workflow_handle(task_id)
-    await asyncio.wait_for(_follow(handle, console, told), _TASK_LIMIT)
+    await asyncio.wait_for(_follow(handle, console, told, scene.stack.log("worker")), _TASK_LIMIT)
     told.seconds = time.monotonic() - began
     await _verify(scene, console, told)
     return told
@@ -96,7 +97,7 @@ async def _delivery_of(scene: Scene, comment: int) -> dict[str, Any] | None:
     return None
 
 
-async def _follow(handle: WorkflowHandle[Any, Any], console: Console, told: Told) -> None:
+async def _follow(handle: WorkflowHandle[Any, Any], console: Console, told: Told, worker_log: Path) -> None:
     """Prints each step of the task as it enters Temporal's history."""
     await until(lambda: _exists(handle), 20, f"the task {told.task_id}")
     scheduled: dict[int, str] = {}
@@ -107,6 +108,8 @@ async def _follow(handle: WorkflowHandle[Any, Any], console: Console, told: Told
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
                 done = event.activity_task_completed_event_attributes
                 payloads = await pydantic_data_converter.decode(done.result.payloads)
+                if scheduled[done.scheduled_event_id] == "run_turn":
+                    _commands(console, worker_log, told.task_id)
                 _step(console, scheduled[done.scheduled_event_id], payloads[0] if payloads else None, told)
             case EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
                 failed = event.activity_task_failed_event_attributes
@@ -120,6 +123,14 @@ async def _exists(handle: WorkflowHandle[Any, Any]) -> bool:
     except RPCError:
         return False
     return True
+
+
+def _commands(console: Console, worker_log: Path, task_id: str) -> None:
+    """The commands that the agent really ran, from the worker's log."""
+    for line in worker_log.read_text(encoding="utf-8").splitlines():
+        if '"command finished"' in line and task_id in line:
+            said = json.loads(line)
+            console.print(f"    [dim]exit {said['exitCode']}[/]   {escape(said['command'])}")
 
 
 def _step(console: Console, activity: str, result: Any, told: Told) -> None:

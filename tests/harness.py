@@ -9,12 +9,14 @@ from typing import Any
 import httpx
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
 
 from demo.scene import Scene, until
 from demo.stack import Ports, Stack
 from domain import ids, marker
 from domain.states import FINAL
 
+ACCEPTED = 202
 # Short times: the tests wait for conditions, so these only bound how long a fault stays unnoticed.
 QUICK = {
     "CCWEB_HEARTBEAT_TIMEOUT": "3",
@@ -47,12 +49,13 @@ async def temporal(scene: Scene) -> Client:
 
 
 async def task_of_comment(scene: Scene, comment_id: int) -> str:
-    """The taskId of the (only) delivery of a comment, from Gitea's list of deliveries."""
+    """The taskId of the (only) delivery of a comment, once Gitea shows its 202."""
 
     async def found() -> str | None:
         for delivery in await deliveries(scene):
             body = json.loads(delivery["body"])
-            if body.get("action") == "created" and body.get("comment", {}).get("id") == comment_id:
+            ours = body.get("action") == "created" and body.get("comment", {}).get("id") == comment_id
+            if ours and delivery["status"] == ACCEPTED:
                 return ids.task_id(ids.delivery_key(delivery["id"]))
         return None
 
@@ -69,7 +72,7 @@ async def closed(handle: WorkflowHandle[Any, Any], limit: float = 60) -> Workflo
     """Waits until a workflow exists and is closed; returns its status."""
 
     async def status() -> WorkflowExecutionStatus | None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(RPCError):
             found = (await handle.describe()).status
             return found if found != WorkflowExecutionStatus.RUNNING else None
         return None
@@ -78,8 +81,11 @@ async def closed(handle: WorkflowHandle[Any, Any], limit: float = 60) -> Workflo
 
 
 async def state_of(client: Client, task_id: str) -> str:
-    """The last CcwebState of a task."""
-    description = await client.get_workflow_handle(task_id).describe()
+    """The last CcwebState of a task; empty while the session has not started it."""
+    try:
+        description = await client.get_workflow_handle(task_id).describe()
+    except RPCError:
+        return ""
     return str(description.search_attributes["CcwebState"][0])
 
 

@@ -19,7 +19,7 @@ SCRIPTS: dict[str, list[Step]] = {
         {"say": "I run the test first.", "exec": "python3 -B -m unittest 2>&1 | tail -n 4"},
         {"say": "add() subtracts. I fix it and run the test again.", "exec": _FIX},
         {"mcp": "publish", "arguments": {"message": "Make add() add"}},
-        {"mcp": "reply", "arguments": {"body": "`add()` subtracted. It adds now, and the test passes.\n\n{output}"}},
+        {"mcp": "reply", "arguments": {"body": "`add()` subtracted. It adds now, and the test passes."}},
         {"say": "Done."},
     ],
     "follow-up": [
