@@ -70,7 +70,7 @@ async def test_no_secret_is_anywhere_but_where_it_belongs(state_dir: Path) -> No
     async with running_scene(state_dir) as scene:
         spying = {"say": PLANTED, "exec": _spy(scene)}
         answering = {"mcp": "reply", "arguments": {"body": f"{PLANTED} {{output}}"}}
-        await play(scene, spy=[spying, {"exec": "true", "gate": "spied"}, answering])
+        await play(scene, spy=[spying, {"exec": f"true # {PLANTED}", "gate": "spied"}, answering])
         comment = await scene.comment(f"@{BOT} [[script:spy]] {PLANTED}")
         await until_asked(scene, "spy", 1)
         command_lines = await _command_lines_beside_a_planted_one()
