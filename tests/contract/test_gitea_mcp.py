@@ -1,7 +1,6 @@
 """What the bridge relies on in gitea-mcp; the real one too when CONTRACT_GITEA_MCP names its command.
 
-The real one needs CONTRACT_GITEA_URL, a Gitea with the repository alice/demo, and CONTRACT_BOT_TOKEN and
-CONTRACT_ALICE_TOKEN.
+The real one needs a real Gitea too, see `tests.contract.forge`.
 """
 
 import json
@@ -20,25 +19,23 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from tests.conftest import scratch_dir
-from tests.contract.place import ALICE, MCP, TOKEN, VERSIONS, Gitea, running_gitea, session, text_of
+from tests.contract.forge import Forge, forge
+from tests.contract.place import MCP, VERSIONS, session, text_of
 
 REAL = os.environ.get("CONTRACT_GITEA_MCP", "")
 pytestmark = pytest.mark.asyncio(loop_scope="function")
 
 
 @pytest.fixture(scope="module")
-def gitea() -> Iterator[Gitea]:
-    if REAL:
-        yield Gitea(os.environ["CONTRACT_GITEA_URL"])
-        return
-    with scratch_dir() as directory, running_gitea(directory) as running:
-        yield running
+def gitea() -> Iterator[Forge]:
+    with scratch_dir() as directory, forge(directory) as found:
+        yield found
 
 
 @dataclass(frozen=True)
 class Server:
     version: str
-    gitea: Gitea
+    gitea: Forge
     home: Path
 
     def parameters(self, token: str = "", host: str = "", *flags: str) -> StdioServerParameters:
@@ -47,46 +44,45 @@ class Server:
             "HOME": str(self.home),
             "PATH": os.environ["PATH"],
             "GITEA_HOST": host or self.gitea.url,
-            "GITEA_ACCESS_TOKEN": token or os.environ.get("CONTRACT_BOT_TOKEN", TOKEN),
+            "GITEA_ACCESS_TOKEN": token or self.gitea.bot_token,
             "SIM_GITEA_MCP_VERSION": self.version,
         }
         return StdioServerParameters(command=command[0], args=[*command[1:], "-t", "stdio", *flags], env=environment)
 
-    def alice(self, path: str, body: dict[str, Any]) -> Any:
-        token = os.environ.get("CONTRACT_ALICE_TOKEN", ALICE)
-        return self.gitea.ask("POST", f"/api/v1/repos/alice/demo{path}", body, token)
+    def as_owner(self, path: str, body: dict[str, Any]) -> Any:
+        return self.gitea.on_repo("POST", path, body).raise_for_status().json()
 
 
 @pytest.fixture(params=["real"] if REAL else VERSIONS)
-def server(gitea: Gitea, state_dir: Path, request: pytest.FixtureRequest) -> Server:
+def server(gitea: Forge, state_dir: Path, request: pytest.FixtureRequest) -> Server:
     return Server(request.param, gitea, state_dir)
 
 
-async def result(client: ClientSession, tool: str, **arguments: Any) -> Any:
-    place = {"owner": "alice", "repo": "demo"}
+async def result(client: ClientSession, server: Server, tool: str, **arguments: Any) -> Any:
+    place = {"owner": server.gitea.owner, "repo": server.gitea.repo}
     return json.loads(text_of(await client.call_tool(tool, {**place, **arguments})))["Result"]
 
 
 async def test_comments_are_written_read_and_edited(server: Server) -> None:
-    number = server.alice("/issues", {"title": "t", "body": "b"})["number"]
+    number = server.as_owner("/issues", {"title": "t", "body": "b"})["number"]
     async with session(server.parameters()) as client:
-        made = await result(client, "create_issue_comment", index=number, body="one")
-        await result(client, "edit_issue_comment", commentID=made["id"], body="two")
-        (comment,) = await result(client, "get_issue_comments_by_index", index=number)
-        issue = await result(client, "get_issue_by_index", index=number)
-    assert (comment["id"], comment["body"], comment["user"]["login"]) == (made["id"], "two", "ccweb-bot")
+        made = await result(client, server, "create_issue_comment", index=number, body="one")
+        await result(client, server, "edit_issue_comment", commentID=made["id"], body="two")
+        (comment,) = await result(client, server, "get_issue_comments_by_index", index=number)
+        issue = await result(client, server, "get_issue_by_index", index=number)
+    assert (comment["id"], comment["body"], comment["user"]["login"]) == (made["id"], "two", server.gitea.bot)
     assert issue["number"] == number and issue["title"] == "t"
 
 
 async def test_lists_files_and_the_own_user_are_read(server: Server) -> None:
-    server.alice("/issues", {"title": "listed", "body": "b"})
+    server.as_owner("/issues", {"title": "listed", "body": "b"})
     async with session(server.parameters()) as client:
         user = json.loads(text_of(await client.call_tool("get_my_user_info", {})))["Result"]
-        issues = await result(client, "list_repo_issues", state="open", page=1, pageSize=50)
-        pulls = await result(client, "list_repo_pull_requests", state="open", page=1, pageSize=50)
-        branches = await result(client, "list_branches")
-        file = await result(client, "get_file_content", ref="main", filePath="README.md")
-    assert user["login"] == "ccweb-bot" and "listed" in [issue["title"] for issue in issues]
+        issues = await result(client, server, "list_repo_issues", state="open", page=1, pageSize=50)
+        pulls = await result(client, server, "list_repo_pull_requests", state="open", page=1, pageSize=50)
+        branches = await result(client, server, "list_branches")
+        file = await result(client, server, "get_file_content", ref="main", filePath="README.md")
+    assert user["login"] == server.gitea.bot and "listed" in [issue["title"] for issue in issues]
     assert isinstance(pulls or [], list) and "main" in [branch["name"] for branch in branches]
     assert file
 
@@ -94,23 +90,23 @@ async def test_lists_files_and_the_own_user_are_read(server: Server) -> None:
 async def test_failures_are_errors_of_the_protocol(server: Server) -> None:
     async with session(server.parameters()) as client:
         with pytest.raises(MCPError, match="couldn't be found"):
-            await result(client, "get_issue_by_index", index=99999)
+            await result(client, server, "get_issue_by_index", index=99999)
         with pytest.raises(MCPError, match="body is required"):
-            await result(client, "create_issue_comment", index=1)
+            await result(client, server, "create_issue_comment", index=1)
         with pytest.raises(MCPError, match="couldn't be found"):
-            await result(client, "create_pull_request", title="x", body="x", head="nope", base="main")
+            await result(client, server, "create_pull_request", title="x", body="x", head="nope", base="main")
         with pytest.raises(MCPError, match="not found"):
-            await result(client, "no_such_tool")
+            await result(client, server, "no_such_tool")
 
 
 async def test_the_old_version_wants_numbers_and_the_new_one_takes_digits(server: Server) -> None:
-    number = server.alice("/issues", {"title": "t", "body": "b"})["number"]
+    number = server.as_owner("/issues", {"title": "t", "body": "b"})["number"]
     async with session(server.parameters()) as client:
         if server.version == "2025-07":
             with pytest.raises(MCPError, match="index is required"):
-                await result(client, "get_issue_by_index", index=str(number))
+                await result(client, server, "get_issue_by_index", index=str(number))
         elif server.version == "2026-03":
-            assert (await result(client, "get_issue_by_index", index=str(number)))["number"] == number
+            assert (await result(client, server, "get_issue_by_index", index=str(number)))["number"] == number
 
 
 @pytest.mark.skipif(bool(REAL), reason="the versions differ")
@@ -118,7 +114,7 @@ async def test_the_old_version_wants_numbers_and_the_new_one_takes_digits(server
 async def test_a_bad_token_or_address_ends_the_old_version_only(server: Server, bad: dict[str, str]) -> None:
     async with session(server.parameters(**bad)) as client:
         with pytest.raises(MCPError) as caught:
-            await result(client, "get_issue_by_index", index=1)
+            await result(client, server, "get_issue_by_index", index=1)
         assert ("closed" in str(caught.value).lower()) == (server.version == "2025-07")
 
 
