@@ -264,7 +264,7 @@ def push(remote: Remote, repo: Repo, commit: str, branch: str, limit: float) -> 
     """
     refspec = f"{check_sha(commit)}:refs/heads/{check_branch(branch)}"
     try:
-        run(["push", "--quiet", "--porcelain", "--no-verify", remote.url, refspec], repo=repo,
+        run(["push", "--no-verify", remote.url, refspec], repo=repo,
             extra=remote.environment(), limit=limit)  # fmt: skip
     except GitError as error:
         raise _push_error(error) from error
@@ -282,9 +282,6 @@ def _push_error(error: GitError) -> WorkspaceError:
         sign in text for sign in ("pre-receive hook declined", "error: 403", "permission denied", "[remote rejected]")
     ):
         return WorkspaceError(ErrorCode.PUBLISH_REFUSED, _remote_words(text))
-    # A rejected update says so on standard output (--porcelain); stderr then only has the summary.
-    if "failed to push some refs" in text and "Authentication" not in text:
-        return WorkspaceError(ErrorCode.PUBLISH_CONFLICT, "the branch moved in Gitea")
     return network_error(error)
 
 

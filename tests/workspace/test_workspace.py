@@ -1,0 +1,240 @@
+"""Preparing, publishing and settling over git's real HTTP protocol."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities.layout import Layout
+from activities.workspace import WorkspaceActivities, base_instructions, remove_worktree
+from clients import git, lease
+from domain.errors import ErrorCode, WorkspaceError
+from domain.events import RepositoryRef, SessionClose, Settled, SettleRequest, Workspace, WorkspaceRequest
+from settings import Settings, load_settings
+from tests.conftest import scratch_dir
+from tests.contract.forge import Forge
+from tests.contract.place import ALICE, BOT, TOKEN, running_gitea
+
+FIRST, SECOND = "gitea-task-0000000000000001", "gitea-task-0000000000000002"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A worker host with the simulated Gitea."""
+
+    forge: Forge
+    settings: Settings
+    number: int
+    kind: str = "issue"
+
+    @property
+    def layout(self) -> Layout:
+        return Layout.of(self.settings, "default:alice/demo", self.kind, self.number)
+
+    @property
+    def tree(self) -> Path:
+        return self.layout.worktree
+
+    def request(self, task: str, **changes: object) -> WorkspaceRequest:
+        fields = {
+            "repository": RepositoryRef(id=1, owner="alice", name="demo"),
+            "repo_key": "default:alice/demo",
+            "session_key": f"default:alice/demo:{self.kind}:{self.number}",
+            "kind": self.kind,
+            "number": self.number,
+            "task_id": task,
+            "lease_id": f"{task}/1",
+        }
+        return WorkspaceRequest.model_validate(fields | changes)
+
+    async def prepare(self, task: str = FIRST, **changes: object) -> Workspace:
+        activities = WorkspaceActivities(self.settings)
+        return await ActivityEnvironment().run(activities.prepare_workspace, self.request(task, **changes))
+
+    async def settle(self, workspace: Workspace, task: str = FIRST) -> Settled:
+        request = self.request(task)
+        settle = SettleRequest.model_validate({**request.model_dump(), "workspace": workspace})
+        return await ActivityEnvironment().run(WorkspaceActivities(self.settings).settle_workspace, settle)
+
+    def publish(self, workspace: Workspace, message: str = "work") -> git.Published:
+        limits = git.Limits(self.settings.max_file_bytes, self.settings.max_files)
+        url = f"{self.forge.url}/{self.forge.full_name}.git"
+        return git.publish(self.layout.repo, workspace.branch, message, url, TOKEN, BOT, limits, lambda: None)
+
+    def remote_branch(self, name: str) -> str | None:
+        answer = self.forge.on_repo("GET", f"/branches/{name}")
+        return str(answer.json()["commit"]["id"]) if answer.is_success else None
+
+
+@pytest.fixture(scope="module")
+def forge() -> Iterator[Forge]:
+    with scratch_dir() as directory, running_gitea(directory) as gitea:
+        yield Forge(gitea.url, "alice", "demo", BOT, ALICE, TOKEN, simulated=True)
+
+
+@pytest.fixture
+def host(forge: Forge, state_dir: Path) -> Host:
+    settings = load_settings(gitea_url=forge.url, gitea_token=TOKEN, bot_name=BOT, state_dir=state_dir)
+    return Host(forge, settings, forge.new_issue())
+
+
+async def test_a_published_change_is_on_the_sessions_branch(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "new.txt").write_text("new")
+    published = host.publish(workspace)
+    assert published.created and host.remote_branch(f"ccweb/issue-{host.number}") == published.commit
+    settled = await host.settle(workspace)
+    assert settled.published == published.commit and settled.wip_commit is None
+
+
+async def test_publishing_again_makes_no_second_commit(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "new.txt").write_text("new")
+    host.publish(workspace)
+    with pytest.raises(WorkspaceError) as caught:
+        host.publish(workspace)
+    assert caught.value.code == ErrorCode.NOTHING_TO_PUBLISH
+
+
+async def test_a_publish_cut_after_its_push_is_found_again(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "new.txt").write_text("new")
+    first = host.publish(workspace)
+    git.move_head(host.layout.repo, workspace.head)
+    second = host.publish(workspace)
+    assert second.commit == first.commit and not second.created
+
+
+async def test_head_moves_only_after_the_push(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "new.txt").write_text("new")
+    with pytest.raises(WorkspaceError) as caught:
+        git.publish(
+            host.layout.repo, workspace.branch, "m", f"{host.forge.url}/alice/demo.git", "0" * 40, BOT,
+            git.Limits(1000, 10), lambda: None,
+        )  # fmt: skip
+    assert caught.value.code == ErrorCode.WORKSPACE_AUTH_FAILED
+    assert git.word(["rev-parse", "HEAD"], repo=host.layout.repo) == workspace.head
+
+
+async def test_a_branch_that_moved_is_a_conflict(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "new.txt").write_text("new")
+    first = host.publish(workspace)
+    git.move_head(host.layout.repo, workspace.head)
+    (host.tree / "new.txt").write_text("something else")
+    with pytest.raises(WorkspaceError) as caught:
+        host.publish(workspace)
+    assert caught.value.code == ErrorCode.PUBLISH_CONFLICT
+    assert host.remote_branch(workspace.branch) == first.commit
+
+
+async def test_a_protected_branch_refuses_with_giteas_words(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "new.txt").write_text("new")
+    rule = {"repo": host.forge.full_name, "branch": workspace.branch}
+    httpx.post(f"{host.forge.url}/_sim/protect", json=rule).raise_for_status()
+    with pytest.raises(WorkspaceError) as caught:
+        host.publish(workspace)
+    assert caught.value.code == ErrorCode.PUBLISH_REFUSED
+    assert "Not allowed to push to protected branch" in caught.value.detail
+
+
+async def test_leftovers_are_saved_and_the_next_task_goes_on_with_them(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "half.txt").write_text("half done")
+    settled = await host.settle(workspace)
+    kept = git.run(["cat-file", "blob", f"refs/ccweb/wip/{FIRST}:half.txt"], git_dir=host.layout.clone)
+    assert kept == b"half done" and settled.published is None
+    again = await host.prepare(SECOND)
+    assert again.resumed_wip and (host.tree / "half.txt").read_text() == "half done"
+
+
+async def test_a_tree_changed_behind_our_back_blocks_and_is_never_reset(host: Host) -> None:
+    await host.settle(await host.prepare())
+    (host.tree / "stranger.txt").write_text("whose is this?")
+    with pytest.raises(WorkspaceError) as caught:
+        await host.prepare(SECOND)
+    assert caught.value.code == ErrorCode.WORKSPACE_DIRTY
+    assert (host.tree / "stranger.txt").read_text() == "whose is this?"
+
+
+async def test_the_same_task_goes_on_after_a_crash_in_its_turn(host: Host) -> None:
+    await host.prepare()
+    (host.tree / "half.txt").write_text("half")
+    assert (await host.prepare()).resumed_wip
+
+
+async def test_work_of_a_dead_task_is_kept_under_its_own_name(host: Host) -> None:
+    await host.prepare()
+    (host.tree / "half.txt").write_text("half")
+    await host.prepare(SECOND)
+    kept = git.run(["cat-file", "blob", f"refs/ccweb/wip/{FIRST}:half.txt"], git_dir=host.layout.clone)
+    assert kept == b"half"
+
+
+async def test_a_clean_worktree_follows_what_others_pushed(host: Host, state_dir: Path) -> None:
+    workspace = await host.prepare()
+    (host.tree / "one.txt").write_text("one")
+    host.publish(workspace)
+    await host.settle(workspace)
+    other = Host(host.forge, host.settings.model_copy(update={"workspace_root": state_dir / "other"}), host.number)
+    theirs = await other.prepare(SECOND)
+    (other.tree / "two.txt").write_text("two")
+    pushed = other.publish(theirs)
+    again = await host.prepare(SECOND)
+    assert again.head == pushed.commit and (host.tree / "two.txt").read_text() == "two"
+
+
+async def test_a_pull_request_works_on_its_head_and_a_fork_on_a_branch_of_ours(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "feature.txt").write_text("feature")
+    head = host.publish(workspace).commit
+    wanted = {"head": workspace.branch, "base": "main", "title": "feature"}
+    number = host.forge.on_repo("POST", "/pulls", wanted).raise_for_status().json()["number"]
+    pull = Host(host.forge, host.settings, number, "pull_request")
+    prepared = await pull.prepare(SECOND, pull_head=workspace.branch)
+    assert (prepared.branch, prepared.head) == (workspace.branch, head)
+    fork = await pull.prepare(SECOND, pull_head="main", fork=True)
+    assert (fork.branch, fork.head) == (f"ccweb/pull-{number}", head)
+
+
+async def test_instructions_come_from_the_base_branch(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "AGENTS.md").write_text("from an untrusted head")
+    assert base_instructions(host.layout, workspace.base) == ""
+
+
+async def test_a_repository_made_anew_under_an_old_name_does_not_get_the_old_clone(host: Host) -> None:
+    await host.prepare()
+    stranger = RepositoryRef(id=99, owner="alice", name="demo")
+    with pytest.raises(WorkspaceError) as caught:
+        await host.prepare(SECOND, repository=stranger)
+    assert caught.value.code == ErrorCode.WORKSPACE_DIRTY
+
+
+async def test_a_busy_host_says_so(host: Host) -> None:
+    with lease.host_lock(host.settings.lease_dir, 1), pytest.raises(WorkspaceError) as caught:
+        await host.prepare()
+    assert caught.value.code == ErrorCode.WORKSPACE_UNAVAILABLE
+
+
+async def test_settling_revokes_the_lease(host: Host) -> None:
+    workspace = await host.prepare()
+    lease.grant(host.settings.lease_dir, 1, lease.Lease(f"{FIRST}/1", FIRST))
+    await host.settle(workspace)
+    assert lease.current(host.settings.lease_dir, 1) is None
+
+
+async def test_a_closed_session_leaves_only_its_saved_work(host: Host) -> None:
+    workspace = await host.prepare()
+    (host.tree / "half.txt").write_text("half")
+    await host.settle(workspace)
+    close = SessionClose.model_validate(host.request(FIRST).model_dump())
+    remove_worktree(host.settings, close)
+    assert not host.tree.exists()
+    assert git.resolve(host.layout.clone, f"refs/ccweb/wip/{FIRST}")
+    assert not (await host.prepare(SECOND)).resumed_wip
