@@ -19,6 +19,7 @@ from domain.errors import CcwebError, ErrorCode
 
 ROOT = Path(__file__).resolve().parent
 START_LIMIT = 60.0
+_SECOND_LIMIT = 5.0
 # The dev server reads each shard's queues 20 times a second by default: 50 ms for every step of a workflow.
 _FAST_QUEUES = (
     "--dynamic-config-value=history.transferProcessorMaxPollRPS=1000",
@@ -53,8 +54,9 @@ class Running:
         return self.process.pid
 
     async def stop(self, limit: float = 20) -> None:
-        """SIGTERM, then SIGKILL when it has not ended within `limit` seconds."""
+        """SIGTERM, once more after `limit` seconds (the sidecar then stops waiting for turns), then SIGKILL."""
         await self._end(signal.SIGTERM, limit)
+        await self._end(signal.SIGTERM, _SECOND_LIMIT)
         await self._end(signal.SIGKILL, limit)
 
     async def kill(self) -> None:

@@ -11,8 +11,9 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
@@ -29,6 +30,7 @@ _BACKOFF = (0.1, 0.5, 1, 2, 5, 10, 30)
 _STEADY = 60.0
 """An app-server that ran this long starts the back-off anew; seconds."""
 _DRAIN = 3600.0
+_POLL = 0.2
 
 
 async def run(settings: Settings) -> None:
@@ -40,12 +42,25 @@ async def run(settings: Settings) -> None:
     """
     check(settings)
     prepare(settings)
-    stop = asyncio.Event()
+    stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.ask)
     with _only_one(settings):
         await _check_sandbox(settings)
+        if await answers(settings):
+            await _adopt(settings, stop)
         await _supervise(settings, stop)
+
+
+class Stop:
+    """The first signal lets running turns end, the second does not wait for them."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.at_once = asyncio.Event()
+
+    def ask(self) -> None:
+        (self.at_once if self.asked.is_set() else self.asked).set()
 
 
 def check(settings: Settings) -> None:
@@ -117,24 +132,58 @@ def environment(settings: Settings) -> dict[str, str]:
     return {**kept, "HOME": str(settings.codex_home), "CODEX_HOME": str(settings.codex_home), "PATH": str(empty)}
 
 
-async def _supervise(settings: Settings, stop: asyncio.Event) -> None:
+async def _adopt(settings: Settings, stop: Stop) -> None:
+    """An app-server outlived a killed sidecar: its turns go on, so it is watched until it ends."""
+    pid = int(_pid_file(settings).read_text(encoding="utf-8"))
+    log.warning("app-server adopted", extra={"pid": pid})
+    await _first(_gone(pid), stop.asked.wait())
+    for number, wait in ((signal.SIGTERM, stop.at_once.wait()), (signal.SIGKILL, asyncio.sleep(_START_LIMIT))):
+        if _alive(pid):
+            os.kill(pid, number)
+        await _first(_gone(pid), wait)
+
+
+async def _gone(pid: int) -> None:
+    """Until a process that is no child of ours has ended."""
+    while _alive(pid):
+        await asyncio.sleep(_POLL)
+
+
+async def _supervise(settings: Settings, stop: Stop) -> None:
     failures = 0
-    while not stop.is_set():
+    while not stop.asked.is_set():
         began = time.monotonic()
         process = await _spawn(settings)
+        _pid_file(settings).write_text(str(process.pid), encoding="utf-8")
         log.info("app-server started", extra={"pid": process.pid})
-        ended = asyncio.create_task(process.wait())
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if stop.is_set():
-            await _drain(process)
+        await _first(process.wait(), stop.asked.wait())
+        if stop.asked.is_set():
+            await _drain(process, stop)
             return
         failures = 0 if time.monotonic() - began > _STEADY else failures + 1
         delay = _BACKOFF[min(failures, len(_BACKOFF) - 1)]
         log.error("app-server ended", extra={"exitCode": process.returncode, "restartIn": delay})
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), delay)
+        await _first(stop.asked.wait(), asyncio.sleep(delay))
+
+
+async def _first(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Until the first of them is over."""
+    tasks = [asyncio.create_task(one) for one in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+
+
+def _pid_file(settings: Settings) -> Path:
+    return settings.state_dir / "app-server.pid"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 async def _spawn(settings: Settings) -> asyncio.subprocess.Process:
@@ -151,13 +200,12 @@ async def _spawn(settings: Settings) -> asyncio.subprocess.Process:
     )
 
 
-async def _drain(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM lets running turns end; whoever stops us for good sends SIGKILL to the group."""
+async def _drain(process: asyncio.subprocess.Process, stop: Stop) -> None:
+    """SIGTERM lets running turns end; a second signal, or an hour, ends the app-server at once."""
     if process.returncode is None:
         process.send_signal(signal.SIGTERM)
-    try:
-        await asyncio.wait_for(process.wait(), _DRAIN)
-    except TimeoutError:
+    await _first(process.wait(), stop.at_once.wait(), asyncio.sleep(_DRAIN))
+    if process.returncode is None:
         process.kill()
         await process.wait()
 

@@ -80,6 +80,18 @@ async def test_an_app_server_killed_right_after_the_comment_posts_no_second_one(
         await assert_one_receipt_and_one_answer(scene, comment)
 
 
+async def test_a_sidecar_killed_in_mid_turn_leaves_the_turn_to_its_successor(state_dir: Path) -> None:
+    async with running_scene(state_dir) as scene:
+        comment = await held_turn(scene)
+        await scene.stack.kill("sidecar")
+        await scene.stack.start("sidecar")
+        await release(scene, "held")
+        assert await finished(scene, comment) == "succeeded"
+        answer = await assert_one_receipt_and_one_answer(scene, comment)
+        assert await turns_asked(scene, "held") == {answer.turn_id}
+        assert len(app_server_pids(scene)) == 1
+
+
 async def test_a_temporal_server_killed_in_mid_turn_loses_nothing(state_dir: Path) -> None:
     async with running_scene(state_dir) as scene:
         comment = await held_turn(scene)
