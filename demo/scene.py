@@ -11,7 +11,7 @@ import httpx
 from demo.stack import BOT, Stack
 from domain import marker
 
-OWNER, REPO = "alice", "demo"
+OWNER, OUTSIDER, REPO = "alice", "carol", "demo"
 FULL_NAME = f"{OWNER}/{REPO}"
 EVENTS = [
     "issues_only",
@@ -61,6 +61,7 @@ class Scene:
         """Makes the people, the repository with its failing test, issue 1 and the webhook."""
         people = [
             {"login": OWNER, "token": self.stack.secrets.owner_token, "scopes": ["all"]},
+            {"login": OUTSIDER, "token": self.stack.secrets.outsider_token, "scopes": ["all"]},
             {
                 "login": BOT,
                 "token": self.stack.secrets.bot_token,
@@ -87,10 +88,16 @@ class Scene:
         )
         answer.raise_for_status()
 
-    async def comment(self, text: str, number: int = 1) -> int:
+    async def comment(self, text: str, number: int = 1, author: str = OWNER) -> int:
         """A person comments; returns the comment's id."""
-        answer = await self._api("POST", f"/repos/{FULL_NAME}/issues/{number}/comments", json={"body": text})
+        path = f"/repos/{FULL_NAME}/issues/{number}/comments"
+        answer = await self._api("POST", path, token=self._tokens()[author], json={"body": text})
         return int(answer["id"])
+
+    async def open_pull(self, head: str) -> int:
+        """The owner opens a pull request to main; returns its number."""
+        wanted = {"head": head, "base": "main", "title": "A change"}
+        return int((await self._api("POST", f"/repos/{FULL_NAME}/pulls", json=wanted))["number"])
 
     async def comments(self, number: int = 1) -> list[dict[str, Any]]:
         """The discussion as it stands in Gitea, oldest first."""
@@ -122,15 +129,18 @@ class Scene:
         answer = await self._request("GET", f"/repos/{FULL_NAME}/branches/{name}")
         return str(answer.json()["commit"]["id"]) if answer.is_success else None
 
+    def _tokens(self) -> dict[str, str]:
+        return {OWNER: self.stack.secrets.owner_token, OUTSIDER: self.stack.secrets.outsider_token}
+
     async def _api(self, method: str, path: str, **arguments: Any) -> Any:
         answer = await self._request(method, path, **arguments)
         answer.raise_for_status()
         return answer.json()
 
-    async def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+    async def _request(self, method: str, path: str, token: str | None = None, **arguments: Any) -> httpx.Response:
         return await self.http.request(
             method,
             f"{self.stack.gitea_url}/api/v1{path}",
-            headers={"Authorization": f"token {self.stack.secrets.owner_token}"},
+            headers={"Authorization": f"token {token or self.stack.secrets.owner_token}"},
             **arguments,
         )

@@ -48,6 +48,7 @@ class Secrets:
 
     bot_token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
     owner_token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
+    outsider_token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
     webhook: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
     model_key: str = field(default_factory=lambda: "sk-" + secrets.token_hex(20), repr=False)
 

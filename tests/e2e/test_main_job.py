@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,6 +17,7 @@ from domain import marker
 from tests.conftest import scratch_dir
 from tests.harness import (
     assert_one_receipt_and_one_answer,
+    deliveries,
     fault,
     finished,
     play,
@@ -146,3 +148,51 @@ async def test_each_step_was_asked_for_once(scene: Scene) -> None:
     assert await finished(scene, comment) == "succeeded"
     asked = await steps_asked(scene, "fix-failing-test")
     assert asked == sorted(set(asked))
+
+
+async def test_a_comment_on_a_pull_request_works_on_its_head(scene: Scene) -> None:
+    changing = {"exec": "echo more >> more.txt"}
+    publishing = {"mcp": "publish", "arguments": {"message": "More"}}
+    answering = {"mcp": "reply", "arguments": {"body": "More it is."}}
+    await play(scene, pulled=[changing, publishing, answering])
+    await finished(scene, await scene.comment(f"@{BOT} please [[script:pulled]]"))
+    number = await scene.open_pull("ccweb/issue-1")
+    before = await scene.branch("ccweb/issue-1")
+    comment = await scene.comment(f"@{BOT} [[script:pulled]]", number)
+    assert await finished(scene, comment) == "succeeded"
+    await assert_one_receipt_and_one_answer(scene, comment, number)
+    after = await scene.branch("ccweb/issue-1")
+    assert after is not None and after != before
+
+
+async def test_an_outsiders_comment_starts_nothing_and_gets_no_comment(scene: Scene) -> None:
+    before = len(await scene.comments())
+    comment = await scene.comment(f"@{BOT} [[script:reply-only]]", author="carol")
+
+    async def answered() -> bool:
+        return any(one["status"] for one in await deliveries(scene) if _comment_of(one) == comment)
+
+    await until(answered, 20, "the delivery")
+    assert len(await scene.comments()) == before + 1
+
+
+async def test_the_same_delivery_again_makes_no_second_task(scene: Scene) -> None:
+    comment = await scene.comment(f"@{BOT} [[script:reply-only]]")
+    assert await finished(scene, comment) == "succeeded"
+    (delivery,) = [one for one in await deliveries(scene) if _comment_of(one) == comment]
+    again = await scene.http.post(f"{scene.stack.gitea_url}/_sim/redeliver", json={"id": delivery["id"]})
+    assert again.is_success
+
+    async def taken() -> bool:
+        same = [one for one in await deliveries(scene) if _comment_of(one) == comment]
+        return len(same) == 2 and all(one["status"] for one in same)
+
+    await until(taken, 20, "the redelivery")
+    probe = await scene.comment(f"@{BOT} [[script:reply-only]]")
+    assert await finished(scene, probe) == "succeeded"
+    await assert_one_receipt_and_one_answer(scene, comment)
+
+
+def _comment_of(delivery: dict[str, Any]) -> int | None:
+    found: int | None = json.loads(delivery["body"]).get("comment", {}).get("id")
+    return found
