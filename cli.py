@@ -89,12 +89,15 @@ def dev() -> None:
 
 
 @app.command()
-def settings() -> None:
+def settings(
+    markdown: Annotated[bool, typer.Option("--markdown", help="As docs/reference/settings.md")] = False,
+) -> None:
     """List every setting: name, default, meaning."""
-    from settings import PREFIX, Settings  # noqa: PLC0415
+    from settings import reference  # noqa: PLC0415
 
-    for name, field in Settings.model_fields.items():
-        typer.echo(f"{PREFIX}{name.upper():24} {field.description}")
+    line = "| `{}` | {} | {} |" if markdown else "{:32} {:28} {}"
+    for row in reference():
+        typer.echo(line.format(*row))
 
 
 def _serve(run: Callable[["Settings"], Coroutine[Any, Any, None]]) -> None:

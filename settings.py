@@ -180,3 +180,14 @@ def _from_files() -> dict[str, str]:
 
 def _secret_names() -> list[str]:
     return [name for name, field in Settings.model_fields.items() if field.annotation is SecretStr]
+
+
+def reference() -> list[tuple[str, str, str]]:
+    """Name, default and meaning of every setting, as `ccweb settings` and the docs show them."""
+    derived = {"state_dir": "~/.local/state/ccweb", "codex_bin": "the bundled one"}
+    rows = []
+    for name, field in Settings.model_fields.items():
+        default = field.default.get_secret_value() if field.annotation is SecretStr else field.default
+        plain = "" if default in {None, "", Path(), frozenset()} else str(default)
+        rows.append((f"{PREFIX}{name.upper()}", derived.get(name, plain), field.description or ""))
+    return rows
