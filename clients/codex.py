@@ -111,7 +111,7 @@ class CodexClient:
             message = json.loads(frame)
         except ValueError:
             message = None
-        if not isinstance(message, dict):
+        if not _is_message(message):
             log.warning("the app-server sent a line that is not a message")
         elif "method" not in message:
             call = self._calls.get(message.get("id", 0))
@@ -133,6 +133,16 @@ class CodexClient:
         for call in self._calls.values():
             if not call.done():
                 call.set_exception(CodexError(ErrorCode.APP_SERVER_TIMEOUT, "the app-server closed the connection"))
+
+
+def _is_message(value: Any) -> bool:
+    """Whether it has the outer shape of JSON-RPC; one odd line must not end the connection."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("method", ""), str)
+        and isinstance(value.get("id", 0), int | str)
+        and isinstance(value.get("error") or {}, dict)
+    )
 
 
 def _result(method: str, answer: Message) -> Message:
