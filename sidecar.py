@@ -41,11 +41,12 @@ async def run(settings: Settings) -> None:
         CodexError: sandbox_unavailable, commands cannot be sandboxed on this host.
     """
     check(settings)
-    prepare(settings)
     stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.ask)
     with _only_one(settings):
+        # Under the lock: the app-server of another sidecar reads these files at each request.
+        prepare(settings)
         await _check_sandbox(settings)
         if await answers(settings):
             await _adopt(settings, stop)
@@ -217,6 +218,7 @@ def _only_one(settings: Settings) -> Iterator[None]:
     Raises:
         SettingsError: another one runs.
     """
+    settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (settings.state_dir / "sidecar.lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
