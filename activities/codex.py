@@ -79,8 +79,9 @@ class CodexActivities:
                 await self._stop(client, request, progress)
             raise
         except TimeoutError:
+            progress.silent = True
             await self._stop(client, request, progress)
-            raise CodexError(ErrorCode.APP_SERVER_TIMEOUT, "the turn was silent or ran too long") from None
+            raise CodexError(ErrorCode.APP_SERVER_TIMEOUT, codex_turn.SILENT) from None
         with contextlib.suppress(RpcError):
             await client.call("thread/unsubscribe", {"threadId": progress.thread_id})
         return turn
@@ -114,7 +115,7 @@ def _detaching() -> bool:
 
 
 def _outcome(settings: Settings, request: TurnRequest, progress: Progress, turn: Turn) -> TurnOutcome:
-    code, detail = codex_turn.failure(turn)
+    code, detail = codex_turn.failure(turn, silent=progress.silent)
     lines = journal.read(settings.journal_dir, request.task_id)
     return TurnOutcome(
         thread_id=str(progress.thread_id),

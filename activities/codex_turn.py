@@ -24,6 +24,7 @@ _RUNNING = "inProgress"
 _PAGES = 5
 _INTERRUPT_LIMIT = 5.0
 _IDLE_POLL = 0.2
+SILENT = "the turn was silent or ran too long"
 
 
 @dataclass(slots=True)
@@ -37,6 +38,8 @@ class Progress:
     usage: TokenUsage = field(default_factory=TokenUsage)
     last_message: str = ""
     new_thread: bool = False
+    silent: bool = False
+    """We interrupted the turn, because it was silent or ran too long."""
     mode: str = "default"
 
     def details(self) -> dict[str, Any]:
@@ -162,8 +165,10 @@ def _note_item(item: dict[str, Any], progress: Progress, task_id: str) -> None:
         log.info("tool finished", extra={**extra, "tool": item.get("tool"), "status": item.get("status")})
 
 
-def failure(turn: Turn) -> tuple[ErrorCode | None, str]:
-    """Our code of a turn that did not complete, and Codex's words."""
+def failure(turn: Turn, *, silent: bool) -> tuple[ErrorCode | None, str]:
+    """Our code of a turn that did not complete, and Codex's words; `silent`: we interrupted it ourselves."""
+    if turn["status"] == "interrupted" and silent:
+        return ErrorCode.APP_SERVER_TIMEOUT, SILENT
     if turn["status"] == "interrupted":
         return ErrorCode.INTERRUPTED_BY_RESTART, "the turn was cut"
     if turn["status"] == "failed":

@@ -91,7 +91,8 @@ async def _responses(request: Request) -> Response:
     if fault in _HTTP_FAULTS:
         return _fault(fault)
     if fault == "never_headers":
-        await asyncio.Event().wait()
+        while not await request.is_disconnected():
+            await asyncio.sleep(0.05)
     return StreamingResponse(_stream(next(model.numbers), step), media_type="text/event-stream")
 
 

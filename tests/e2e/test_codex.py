@@ -25,6 +25,7 @@ from tests.harness import (
     running_scene,
     task_of_comment,
     turns_asked,
+    until_asked,
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -207,3 +208,14 @@ async def test_codex_runs_no_git_over_the_agents_files(scene: Scene) -> None:
                     break
         assert message["params"]["turn"]["status"] == "completed"
     assert not ran.exists()
+
+
+async def test_a_model_that_never_answers_is_given_up_after_one_retry() -> None:
+    with scratch_dir() as directory:
+        async with running_scene(directory, CCWEB_SILENCE_TIMEOUT="2") as scene:
+            await play(scene, mute=[{"fault": "never_headers"}])
+            comment = await scene.comment(f"@{BOT} [[script:mute]]")
+            await until_asked(scene, "mute", 0)
+            assert await finished(scene, comment) == "failed"
+            await assert_one_failure(scene, comment, "app_server_timeout")
+            assert len(await turns_asked(scene, "mute")) == 2
