@@ -316,7 +316,7 @@ def publish(
     head = word(["rev-parse", "HEAD"], repo=repo)
     tree = git_tree.snapshot(repo, limits)
     there = remote_sha(remote, repo.common_dir, f"refs/heads/{check_branch(branch)}", limit)
-    if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo) and there in {None, head} and there is not None:
+    if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo) and there in {None, head}:
         raise WorkspaceError(ErrorCode.NOTHING_TO_PUBLISH, head)
     commit = _pushed_before(repo, remote, there, head, tree, limit) or _commit(repo, head, tree, message, bot)
     if commit != there:

@@ -31,13 +31,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
+def wait_until_serving(address: str) -> None:
+    """An open port is not enough: the frontend first says that it is not healthy yet."""
+    count = [str(TEMPORAL), "workflow", "count", "--address", address, "--query", 'CcwebState="none"']
+    deadline = time.monotonic() + 30
+    while subprocess.run(count, capture_output=True, check=False, timeout=30).returncode != 0:
+        assert time.monotonic() < deadline, "the dev server did not start"
         time.sleep(0.05)
-    raise AssertionError("the dev server did not start")
 
 
 @contextlib.contextmanager
@@ -49,7 +49,7 @@ def dev_server() -> Iterator[str]:
     command = [str(TEMPORAL), "server", "start-dev", "--ip=127.0.0.1", f"--port={port}", "--headless"]
     server = subprocess.Popen([*command, "--log-level=error", *config, *attributes])
     try:
-        wait_for_port(port)
+        wait_until_serving(f"127.0.0.1:{port}")
         yield f"127.0.0.1:{port}"
     finally:
         server.terminate()

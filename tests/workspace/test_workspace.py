@@ -238,3 +238,11 @@ async def test_a_closed_session_leaves_only_its_saved_work(host: Host) -> None:
     assert not host.tree.exists()
     assert git.resolve(host.layout.clone, f"refs/ccweb/wip/{FIRST}")
     assert not (await host.prepare(SECOND)).resumed_wip
+
+
+async def test_nothing_changed_is_nothing_to_publish_and_makes_no_branch(host: Host) -> None:
+    workspace = await host.prepare()
+    with pytest.raises(WorkspaceError) as caught:
+        host.publish(workspace)
+    assert caught.value.code == ErrorCode.NOTHING_TO_PUBLISH
+    assert host.remote_branch(workspace.branch) is None
