@@ -27,7 +27,7 @@ async def run(settings: Settings) -> None:
     """
     _check(settings)
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _started(_programs(settings)) as running:
         console.print(f"Webhook URL  http://{settings.ingress_host}:{settings.ingress_port}/api/gitea/webhook")

@@ -42,7 +42,7 @@ async def run(settings: Settings) -> None:
     """
     check(settings)
     stop = Stop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.ask)
     with _only_one(settings):
         # Under the lock: the app-server of another sidecar reads these files at each request.

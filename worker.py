@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
 from activities.codex import CodexActivities
@@ -110,6 +111,18 @@ def _worker(
     )
 
 
+async def start_control(client: Client) -> None:
+    """Starts the one Control workflow unless it runs, so that operators can signal it at any time."""
+    await client.start_workflow(
+        Control.run,
+        None,
+        id=ids.CONTROL_WORKFLOW_ID,
+        task_queue=ids.TASK_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        static_summary="pause, resume, disable, enable",
+    )
+
+
 async def run(settings: Settings) -> None:
     """Works until SIGTERM or SIGINT.
 
@@ -126,6 +139,7 @@ async def run(settings: Settings) -> None:
         ours = workers(client, settings, gitea)
         for worker in ours:
             running.create_task(worker.run())
+        await start_control(client)
         log.info("worker started", extra={"host": host_id(settings), "taskQueue": ids.TASK_QUEUE})
         await stop.wait()
         for worker in ours:

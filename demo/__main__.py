@@ -43,7 +43,7 @@ def main() -> int:
 
 async def _run(directory: Path, *, stay: bool) -> list[Told]:
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     stack = Stack(directory, Ports.free())
     story = asyncio.create_task(_story(stack, stop, stay=stay))

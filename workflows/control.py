@@ -11,6 +11,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
+    from domain import ids
     from domain.events import ControlState
     from domain.operator import Command, parse_command
 
@@ -59,10 +60,10 @@ class Control:
     def _disabled(self, said: Command) -> dict[str, Any] | None:
         if not said.repo or len(self._state.disabled) >= _MAX_DISABLED:
             return None
-        return {"disabled": {**self._state.disabled, said.repo.lower(): said.reason or "disabled"}}
+        return {"disabled": {**self._state.disabled, _key(said.repo): said.reason or "disabled"}}
 
     def _enabled(self, said: Command) -> dict[str, Any] | None:
-        name = said.repo.lower()
+        name = _key(said.repo)
         if name not in self._state.disabled:
             return None
         return {"disabled": {key: why for key, why in self._state.disabled.items() if key != name}}
@@ -90,6 +91,12 @@ class Control:
         )
         disabled = [f"- disabled `{name}`: {why}" for name, why in state.disabled.items()]
         return "\n".join([head, "", *disabled, "", *(f"- {note}" for note in self._notes)])
+
+
+def _key(repo: str) -> str:
+    """A repoKey or repository.id as readers compare it; `owner/repo` alone means this instance."""
+    name = repo.strip().lower()
+    return f"{ids.INSTANCE_ID}:{name}" if "/" in name and ":" not in name else name
 
 
 def _carried(start: Any) -> ControlState:

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from temporalio.client import WorkflowHandle
 
 import embedded
 from demo.scene import Scene, until
 from demo.stack import BOT
-from domain import marker
+from domain import ids, marker
 from tests.conftest import scratch_dir
 from tests.harness import (
+    ACCEPTED,
     assert_one_receipt_and_one_answer,
     deliveries,
     fault,
@@ -163,6 +165,65 @@ async def test_a_comment_on_a_pull_request_works_on_its_head(scene: Scene) -> No
     await assert_one_receipt_and_one_answer(scene, comment, number)
     after = await scene.branch("ccweb/issue-1")
     assert after is not None and after != before
+
+
+async def test_a_pause_by_the_temporal_binary_holds_new_work_until_resume(scene: Scene) -> None:
+    await control(scene, "pause", '{"reason": "upgrade"}')
+    comment = await scene.comment(f"@{BOT} [[script:reply-only]]")
+    client, task = await temporal(scene), await task_of_comment(scene, comment)
+
+    async def acknowledged() -> bool:
+        return await state_of(client, task) == "queued" and len(await scene.receipts(task)) == 1
+
+    await until(acknowledged, 40, "the receipt of a paused task")
+    assert await scene.answers(task) == []
+    await control(scene, "resume", '"done"')
+    assert await finished(scene, comment) == "succeeded"
+
+
+async def test_a_disabled_repository_is_refused_by_the_name_people_use(scene: Scene) -> None:
+    await control(scene, "disable", '{"repo": "alice/demo", "reason": "test"}')
+    comment = await scene.comment(f"@{BOT} [[script:reply-only]]")
+
+    assert await _status(scene, comment) == 409
+    await control(scene, "enable", '"alice/demo"')
+
+    async def taken() -> int | None:
+        """The ingress may believe the old state for two seconds."""
+        again = await scene.comment(f"@{BOT} [[script:reply-only]]")
+        return again if await _status(scene, again) == ACCEPTED else None
+
+    assert await finished(scene, await until(taken, 20, "a comment to be taken again")) == "succeeded"
+
+
+async def _status(scene: Scene, comment: int) -> int:
+    """What the ingress answered to the delivery of a comment."""
+
+    async def answered() -> int | None:
+        return next((one["status"] for one in await deliveries(scene) if _comment_of(one) == comment), None)
+
+    return await until(answered, 20, "the answer of the ingress")
+
+
+async def control(scene: Scene, name: str, given: str) -> None:
+    """Signals Control as the README says, and waits until its memo shows it."""
+    client = await temporal(scene)
+    handle = client.get_workflow_handle(ids.CONTROL_WORKFLOW_ID)
+    before = await _version(handle)
+    command = [str(Path(sys.executable).parent / "temporal"), "workflow", "signal", "--address"]
+    arguments = [scene.stack.temporal_address, "-w", ids.CONTROL_WORKFLOW_ID, "--name", name, "--input", given]
+    process = await asyncio.create_subprocess_exec(*command, *arguments, stdout=asyncio.subprocess.DEVNULL)
+    assert await process.wait() == 0
+
+    async def applied() -> bool:
+        return await _version(handle) > before
+
+    await until(applied, 20, name)
+
+
+async def _version(handle: WorkflowHandle[Any, Any]) -> int:
+    memo = await (await handle.describe()).memo()
+    return int(memo.get("control", {}).get("version", 0))
 
 
 async def test_an_outsiders_comment_starts_nothing_and_gets_no_comment(scene: Scene) -> None:
