@@ -10,6 +10,8 @@ from temporalio import activity
 
 from activities import codex_thread, codex_turn
 from activities.codex_turn import Progress, Turn
+from activities.layout import Layout
+from activities.waiting import heartbeats, nothing_in_flight
 from activities.workspace import remove_worktree
 from clients import codex, journal, lease
 from clients.codex import CodexClient, RpcError
@@ -40,7 +42,7 @@ class CodexActivities:
         """
         settings = self._settings
         progress = Progress(thread_id=request.thread_id)
-        async with _heartbeats(settings, progress), _locked(settings, request.repository.id):
+        async with heartbeats(settings, progress.details), _locked(settings, request.repository.id):
             held = lease.Lease(request.lease_id, request.task_id)
             lease.grant(settings.lease_dir, request.repository.id, held)
             turn = await self._turn_over_restarts(request, progress)
@@ -65,7 +67,7 @@ class CodexActivities:
 
     async def _attempt(self, client: CodexClient, request: TurnRequest, progress: Progress) -> Turn:
         settings = self._settings
-        layout = codex_thread.layout_of(settings, request.session_key)
+        layout = Layout.of_session(settings, request.session_key)
         try:
             await codex_turn.quiet_others(client, str(layout.root), request.thread_id)
             known = request.model_copy(update={"thread_id": progress.thread_id})
@@ -94,8 +96,7 @@ class CodexActivities:
             async with asyncio.timeout(settings.stop_budget):
                 if progress.thread_id is not None:
                     await codex_turn.stop(client, progress.thread_id, progress.turn_id)
-                while journal.in_flight(settings.journal_dir, request.task_id):
-                    await asyncio.sleep(_POLL)
+                await nothing_in_flight(settings, request.task_id)
 
     @activity.defn
     async def close_session(self, request: SessionClose) -> None:
@@ -139,22 +140,6 @@ def _outcome(settings: Settings, request: TurnRequest, progress: Progress, turn:
         mode=progress.mode,
         new_thread=progress.new_thread and request.thread_id is not None,
     )
-
-
-@contextlib.asynccontextmanager
-async def _heartbeats(settings: Settings, progress: Progress) -> AsyncIterator[None]:
-    """Heartbeats by timer with the last progress, so that a quiet model does not look like a dead worker."""
-
-    async def beat() -> None:
-        while True:
-            activity.heartbeat(progress.details())
-            await asyncio.sleep(min(1.0, settings.heartbeat_timeout / 4))
-
-    task = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        task.cancel()
 
 
 @contextlib.asynccontextmanager

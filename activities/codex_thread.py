@@ -24,14 +24,9 @@ _ANSWER_FIRST = 0.8
 _PAGE = 50
 
 
-def layout_of(settings: Settings, session_key: str) -> Layout:
-    repo_key, kind, number = session_key.rsplit(":", 2)
-    return Layout.of(settings, repo_key, kind, int(number))
-
-
 def write_bridge_config(settings: Settings, request: TurnRequest) -> Path:
     """Writes what this session's bridge must know and returns the file; no secret is in it."""
-    layout = layout_of(settings, request.session_key)
+    layout = Layout.of_session(settings, request.session_key)
     path = settings.bridge_dir / f"{request.repository.id}-{request.kind}-{request.number}.json"
     home = settings.state_dir / "gitea-mcp"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -64,7 +59,7 @@ def write_bridge_config(settings: Settings, request: TurnRequest) -> Path:
 
 def thread_params(settings: Settings, request: TurnRequest) -> dict[str, Any]:
     """What `thread/start` and each `thread/resume` are given; holds the bot's token, never log it."""
-    layout = layout_of(settings, request.session_key)
+    layout = Layout.of_session(settings, request.session_key)
     bridge = {
         "command": sys.executable,
         "args": ["-I", str(BRIDGE), str(write_bridge_config(settings, request))],

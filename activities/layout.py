@@ -28,6 +28,12 @@ class Layout:
             raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, f"not a repository name: {repo_key[:80]!r}")
         return cls(settings.workspace_root / ids.INSTANCE_ID / owner / repo, f"{kind}-{number}")
 
+    @classmethod
+    def of_session(cls, settings: Settings, session_key: str) -> "Layout":
+        """The folders of the session with this key, see `of`."""
+        resource = ids.ResourceRef.parse(session_key)
+        return cls.of(settings, ids.repo_key(resource.owner, resource.repo), resource.kind, resource.number)
+
     @property
     def clone(self) -> Path:
         return self.root / "clone.git"

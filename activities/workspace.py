@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 import shutil
-import time
-from collections.abc import AsyncIterator
 
 from pydantic import BaseModel, ConfigDict
 from temporalio import activity
 
 from activities.layout import Layout
-from clients import git, git_tree, journal, lease
+from activities.waiting import heartbeats, nothing_in_flight
+from clients import git, git_tree, lease
 from clients.git import GitError, Limits, Remote
 from domain.errors import ErrorCode, WorkspaceError
 from domain.events import SessionClose, Settled, SettleRequest, Workspace, WorkspaceRequest
@@ -18,7 +17,6 @@ from settings import Settings
 
 _AGENTS_FILE = "AGENTS.md"
 _MAX_INSTRUCTIONS = 32_000
-_POLL = 0.1
 
 
 class SettledState(BaseModel):
@@ -46,7 +44,7 @@ class WorkspaceActivities:
             WorkspaceError: workspace_auth_failed, workspace_dirty (holds changes that no task accounts for),
                 workspace_unavailable, disk_full.
         """
-        async with _heartbeats(self._settings):
+        async with heartbeats(self._settings):
             return await asyncio.to_thread(self._prepare, request)
 
     def _prepare(self, request: WorkspaceRequest) -> Workspace:
@@ -68,10 +66,11 @@ class WorkspaceActivities:
             WorkspaceError: workspace_unavailable, workspace_auth_failed, disk_full.
         """
         settings = self._settings
-        async with _heartbeats(settings):
-            if not request.keep_lease:
-                lease.revoke(settings.lease_dir, request.repository.id, request.lease_id)
-            await _nothing_in_flight(settings, request.task_id)
+        async with heartbeats(settings):
+            lease.revoke(settings.lease_dir, request.repository.id, request.lease_id)
+            # What the bridge still does ends by itself within its own limits.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(nothing_in_flight(settings, request.task_id), settings.tool_timeout)
             try:
                 return await asyncio.to_thread(settle, settings, request)
             except GitError as error:
@@ -121,10 +120,10 @@ def _claim(layout: Layout, repository_id: int) -> None:
 
 
 def _bring(settings: Settings, layout: Layout, remote: Remote, request: WorkspaceRequest) -> None:
-    if not layout.clone.exists():
+    if layout.clone.exists():
+        git.fetch(remote, layout.clone, git.ALL_BRANCHES, settings.git_timeout)
+    else:
         git.clone(remote, layout.clone, settings.git_timeout)
-    refspecs = ["+refs/heads/*:refs/remotes/origin/*"]
-    git.fetch(remote, layout.clone, refspecs, settings.git_timeout)
     if request.kind == "pull_request":
         pull = f"+refs/pull/{request.number}/head:refs/ccweb/pull/{request.number}"
         git.fetch(remote, layout.clone, [pull], settings.git_timeout)
@@ -175,7 +174,7 @@ def _resume(settings: Settings, layout: Layout, task_id: str, start: str) -> boo
 
 def settle(settings: Settings, request: SettleRequest) -> Settled:
     """See `WorkspaceActivities.settle_workspace`."""
-    layout = Layout.of(settings, request.repo_key, *_session(request.session_key))
+    layout = Layout.of_session(settings, request.session_key)
     head = git.word(["rev-parse", "HEAD"], repo=layout.repo)
     try:
         tree = git_tree.snapshot(layout.repo, _limits(settings))
@@ -193,7 +192,7 @@ def _published(settings: Settings, request: SettleRequest, head: str) -> str | N
     """HEAD when a publish moved it in this task and the branch in Gitea really shows it."""
     if head == request.workspace.head:
         return None
-    layout = Layout.of(settings, request.repo_key, *_session(request.session_key))
+    layout = Layout.of_session(settings, request.session_key)
     remote = _remote(settings, request.repository.full_name)
     there = git.remote_sha(remote, layout.clone, f"refs/heads/{request.workspace.branch}", settings.git_timeout)
     return head if there == head else None
@@ -252,29 +251,3 @@ def base_instructions(layout: Layout, base: str) -> str:
 
 def _limits(settings: Settings) -> Limits:
     return Limits(settings.max_file_bytes, settings.max_files)
-
-
-def _session(session_key: str) -> tuple[str, int]:
-    _, kind, number = session_key.rsplit(":", 2)
-    return kind, int(number)
-
-
-async def _nothing_in_flight(settings: Settings, task_id: str) -> None:
-    """The lease is revoked, so what the bridge still does ends by itself within its own limits."""
-    end = time.monotonic() + settings.tool_timeout
-    while journal.in_flight(settings.journal_dir, task_id) and time.monotonic() < end:
-        await asyncio.sleep(_POLL)
-
-
-@contextlib.asynccontextmanager
-async def _heartbeats(settings: Settings) -> AsyncIterator[None]:
-    async def beat() -> None:
-        while True:
-            activity.heartbeat()
-            await asyncio.sleep(min(1.0, settings.heartbeat_timeout / 4))
-
-    task = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        task.cancel()

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+PARSE_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL = -32700, -32601, -32602, -32603
 START_FAILED = -32001
 REMOVED = "[removed]"
 

@@ -20,6 +20,7 @@ from domain.errors import ErrorCode, WorkspaceError
 ASKPASS = Path(__file__).resolve().parent / "askpass.sh"
 _PLACES = os.pathsep.join(("/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/opt/local/bin"))
 _LOCAL_LIMIT = 120.0
+ALL_BRANCHES = ("+refs/heads/*:refs/remotes/origin/*",)
 _BRANCH = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,200}(?<![./])")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SAFE = (
@@ -218,7 +219,7 @@ def clone(remote: Remote, path: Path, limit: float) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.parent.mkdir(parents=True, exist_ok=True)
     run(["init", "--quiet", "--bare", str(fresh)])
-    fetch(remote, fresh, ["+refs/heads/*:refs/remotes/origin/*"], limit)
+    fetch(remote, fresh, ALL_BRANCHES, limit)
     fresh.replace(path)
 
 
@@ -228,11 +229,8 @@ def fetch(remote: Remote, git_dir: Path, refspecs: Sequence[str], limit: float) 
     Raises:
         WorkspaceError: workspace_auth_failed, workspace_unavailable, disk_full.
     """
-    arguments = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--prune", remote.url, *refspecs]
-    try:
-        run(arguments, git_dir=git_dir, extra=remote.environment(), limit=limit)
-    except GitError as error:
-        raise network_error(error) from error
+    quietly = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--prune"]
+    _ask(remote, git_dir, [*quietly, remote.url, *refspecs], limit)
 
 
 def remote_sha(remote: Remote, git_dir: Path, ref: str, limit: float) -> str | None:
@@ -241,14 +239,18 @@ def remote_sha(remote: Remote, git_dir: Path, ref: str, limit: float) -> str | N
     Raises:
         WorkspaceError: as `fetch`.
     """
+    lines = _ask(remote, git_dir, ["ls-remote", remote.url, ref], limit).decode().splitlines()
+    return next((line.split("\t")[0] for line in lines if line.endswith(f"\t{ref}")), None)
+
+
+def _ask(remote: Remote, git_dir: Path, arguments: Sequence[str], limit: float) -> bytes:
     try:
-        out = run(["ls-remote", remote.url, ref], git_dir=git_dir, extra=remote.environment(), limit=limit)
+        return run(arguments, git_dir=git_dir, extra=remote.environment(), limit=limit)
     except GitError as error:
-        raise network_error(error) from error
-    return next((line.split("\t")[0] for line in out.decode().splitlines() if line.endswith(f"\t{ref}")), None)
+        raise _network_error(error) from error
 
 
-def network_error(error: GitError) -> WorkspaceError:
+def _network_error(error: GitError) -> WorkspaceError:
     """Which of our codes a refused clone, fetch or look-up means (Gitea's texts)."""
     signs = ("Authentication failed", "could not read Username", "could not read Password", "error: 403", "not found")
     refused = any(sign in error.text for sign in signs)
@@ -278,11 +280,9 @@ def _push_error(error: GitError) -> WorkspaceError:
     text = error.text
     if any(sign in text for sign in _MOVED):
         return WorkspaceError(ErrorCode.PUBLISH_CONFLICT, "the branch moved in Gitea")
-    if any(
-        sign in text for sign in ("pre-receive hook declined", "error: 403", "permission denied", "[remote rejected]")
-    ):
+    if any(sign in text for sign in _REFUSED):
         return WorkspaceError(ErrorCode.PUBLISH_REFUSED, _remote_words(text))
-    return network_error(error)
+    return _network_error(error)
 
 
 def _remote_words(text: str) -> str:
@@ -318,7 +318,7 @@ def publish(
     there = remote_sha(remote, repo.common_dir, f"refs/heads/{check_branch(branch)}", limit)
     if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo) and there in {None, head}:
         raise WorkspaceError(ErrorCode.NOTHING_TO_PUBLISH, head)
-    commit = _pushed_before(repo, remote, there, head, tree, limit) or _commit(repo, head, tree, message, bot)
+    commit = _pushed_before(repo, remote, there, head, tree, limit) or commit_tree(repo, head, tree, message, bot)
     if commit != there:
         before_push()
         push(remote, repo, commit, branch, limit)
@@ -337,18 +337,14 @@ def _pushed_before(repo: Repo, remote: Remote, there: str | None, head: str, tre
     return there if found == [tree, head] else None
 
 
-def _commit(repo: Repo, head: str, tree: str, message: str, bot: str) -> str:
+def commit_tree(repo: Repo, head: str, tree: str, message: str, bot: str) -> str:
+    """A commit object of `tree` on `head`, on no branch; `head` itself when nothing changed."""
     if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo):
         return head
     person = {"NAME": bot, "EMAIL": f"{bot}@noreply.localhost"}
     extra = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in person.items()}
     text = message.replace("\0", "").strip() or "Changes by the agent"
     return run(["commit-tree", tree, "-p", head], repo=repo, data=text.encode() + b"\n", extra=extra).decode().strip()
-
-
-def commit_tree(repo: Repo, parent: str, tree: str, message: str, bot: str) -> str:
-    """A commit object of `tree` on `parent`, on no branch."""
-    return _commit(repo, parent, tree, message, bot)
 
 
 def move_head(repo: Repo, commit: str) -> None:

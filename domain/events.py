@@ -356,8 +356,6 @@ class SettleRequest(Record):
     task_id: str
     lease_id: str
     workspace: Workspace
-    keep_lease: bool = False
-    """True before the reply is verified: a reply retry still needs the lease."""
 
 
 class Settled(Record):

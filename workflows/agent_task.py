@@ -59,7 +59,6 @@ class AgentTask:
         self._noted = False
         self._resource_closed = False
         self._fenced = True
-        self._failure: Failure | None = None
         self._states: dict[TaskState, Callable[[], Awaitable[Next]]] = {
             S.RECEIVED: self._received,
             S.QUEUED: self._queued,
