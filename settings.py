@@ -48,7 +48,6 @@ class Settings(BaseSettings):
     disabled_policy: Literal["reject", "ignore"] = Field(
         "reject", description="Answer for disabled repositories: 409 or 200"
     )
-    push_to_forks: bool = Field(False, description="Push to the head of a fork's PR instead of a new branch")
     language: Literal["zh", "en"] = Field("zh", description="Language of receipts")
 
     # Ingress

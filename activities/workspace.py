@@ -82,7 +82,7 @@ def prepare(settings: Settings, layout: Layout, request: WorkspaceRequest) -> Wo
     remote = _remote(settings, request.repository.full_name)
     _claim(layout, request.repository.id)
     _bring(settings, layout, remote, request)
-    branch = branch_of(request, push_to_forks=settings.push_to_forks)
+    branch = branch_of(request)
     base = _commit_of(layout, f"refs/remotes/origin/{git.check_branch(request.repository.default_branch)}")
     start = git.resolve(layout.clone, f"refs/remotes/origin/{branch}") or _start(layout, request, base)
     resumed = False
@@ -96,11 +96,13 @@ def prepare(settings: Settings, layout: Layout, request: WorkspaceRequest) -> Wo
     return Workspace(path=str(layout.worktree), branch=branch, head=head, base=base, resumed_wip=resumed)
 
 
-def branch_of(request: WorkspaceRequest, *, push_to_forks: bool) -> str:
-    """The branch this session publishes to: its own, or the PR's head when that may be pushed."""
+def branch_of(request: WorkspaceRequest) -> str:
+    """The branch this session publishes to: its own, or a PR's head in this repository. A fork's head is never
+    pushed to: it lies in another repository, where our branch of that name would be a stranger's.
+    """
     if request.kind == "issue":
         return f"ccweb/issue-{request.number}"
-    if request.pull_head and (not request.fork or push_to_forks):
+    if request.pull_head and not request.fork:
         return git.check_branch(request.pull_head)
     return f"ccweb/pull-{request.number}"
 

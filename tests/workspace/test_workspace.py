@@ -202,6 +202,23 @@ async def test_a_pull_request_works_on_its_head_and_a_fork_on_a_branch_of_ours(h
     assert (fork.branch, fork.head) == (f"ccweb/pull-{number}", head)
 
 
+async def test_work_on_a_forks_pull_request_never_reaches_our_branch_of_the_same_name(
+    host: Host, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = await host.prepare()
+    (host.tree / "feature.txt").write_text("feature")
+    host.publish(workspace)
+    wanted = {"head": workspace.branch, "base": "main", "title": "feature"}
+    number = host.forge.on_repo("POST", "/pulls", wanted).raise_for_status().json()["number"]
+    monkeypatch.setenv("CCWEB_PUSH_TO_FORKS", "true")
+    settings = load_settings(gitea_url=host.forge.url, gitea_token=TOKEN, bot_name=BOT, state_dir=state_dir)
+    pull, ours = Host(host.forge, settings, number, "pull_request"), host.remote_branch("main")
+    prepared = await pull.prepare(SECOND, pull_head="main", fork=True)
+    (pull.tree / "work.txt").write_text("work")
+    pull.publish(prepared)
+    assert host.remote_branch("main") == ours and host.remote_branch(f"ccweb/pull-{number}")
+
+
 async def test_instructions_come_from_the_base_branch(host: Host) -> None:
     workspace = await host.prepare()
     (host.tree / "AGENTS.md").write_text("from an untrusted head")
