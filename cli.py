@@ -32,7 +32,7 @@ def explain(
 ) -> None:
     """Say what ingress would do with a delivery, and why."""
     from ingress.explain import explain as explain_file  # noqa: PLC0415
-    from ingress.policy import policy_of  # noqa: PLC0415
+    from policy import policy_of  # noqa: PLC0415
     from settings import load_settings  # noqa: PLC0415
 
     try:

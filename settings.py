@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from domain.errors import ErrorCode, SettingsError
+from domain.triggers import EVERY_TRIGGER, Trigger
 
 PREFIX = "CCWEB_"
 _STATE_HOME = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -40,6 +41,9 @@ class Settings(BaseSettings):
     gitea_mcp_command: str = Field("gitea-mcp", description="The official gitea-mcp: a name on PATH or a path")
 
     # Who may trigger, and what
+    triggers: Annotated[frozenset[Trigger], NoDecode] = Field(
+        EVERY_TRIGGER, description="What starts a task: comment, edit, body, assignment, review"
+    )
     minimum_permission: Literal["read", "write", "admin"] = Field(
         "write", description="Least permission of an author"
     )
@@ -88,7 +92,7 @@ class Settings(BaseSettings):
     pause_poll: Seconds = Field(10, description="How often a waiting repository looks whether the pause is over")
     session_idle: Seconds = Field(14 * 86400, description="A closed Issue/PR's session ends after this idle time")
 
-    @field_validator("allowed_authors", "allowed_bots", mode="before")
+    @field_validator("allowed_authors", "allowed_bots", "triggers", mode="before")
     @classmethod
     def _words(cls, value: object) -> object:
         return frozenset(value.replace(",", " ").lower().split()) if isinstance(value, str) else value
@@ -187,6 +191,11 @@ def reference() -> list[tuple[str, str, str]]:
     rows = []
     for name, field in Settings.model_fields.items():
         default = field.default.get_secret_value() if field.annotation is SecretStr else field.default
-        plain = "" if default in {None, "", Path(), frozenset()} else str(default)
-        rows.append((f"{PREFIX}{name.upper()}", derived.get(name, plain), field.description or ""))
+        rows.append((f"{PREFIX}{name.upper()}", derived.get(name, _plain(default)), field.description or ""))
     return rows
+
+
+def _plain(default: object) -> str:
+    if isinstance(default, frozenset):
+        return " ".join(sorted(default))
+    return "" if default in {None, "", Path()} else str(default)

@@ -20,6 +20,7 @@ from activities.codex import CodexActivities
 from activities.failures import FailureInterceptor
 from activities.gitea import GiteaActivities
 from activities.replies import ReplyActivities
+from activities.reviews import ReviewActivities
 from activities.temporal import TemporalActivities
 from activities.workspace import WorkspaceActivities
 from clients.gitea import GiteaClient
@@ -64,6 +65,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
     admission = GiteaActivities(settings, gitea)
     temporal = TemporalActivities(settings, client, host, admission.seen_sources)
     replies = ReplyActivities(settings, gitea)
+    reviews = ReviewActivities(settings, gitea)
     workspace = WorkspaceActivities(settings)
     codex = CodexActivities(settings)
     shared: list[Callable[..., Any]] = [
@@ -78,6 +80,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
         admission.post_receipt,
         replies.verify_reply,
         replies.post_fallback,
+        reviews.list_reviews,
     ]
     own: list[Callable[..., Any]] = [
         workspace.prepare_workspace,

@@ -126,9 +126,11 @@ class GiteaActivities:
 
     async def _react(self, name: str, number: int, target: ReactionTarget) -> None:
         """A reaction is a courtesy: where it is refused the receipt still comes."""
-        path = f"comments/{target.source_id}" if target.source_kind == "comment" else str(number)
+        if target.source_kind == "review":  # Gitea has no reactions to a review as such.
+            return
+        on_comment = target.source_kind in {"comment", "review_comment"}
         try:
-            await self._client.react(name, path, _TAKEN)
+            await self._client.react(name, f"comments/{target.source_id}" if on_comment else str(number), _TAKEN)
         except GiteaError as error:
             log.warning("no reaction", extra={"detail": error.detail})
 

@@ -4,9 +4,10 @@ Answers are validated here, errors mapped once to `GiteaError`. Bodies of errors
 A renamed repository answers 307: it is followed on the same host only, the token goes nowhere else.
 """
 
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -15,6 +16,8 @@ from domain.errors import ErrorCode, GiteaError
 from settings import Settings
 
 _MOST_REDIRECTS = 3
+_PAGE = 50
+_MOST_PAGES = 100
 T = TypeVar("T")
 
 
@@ -23,6 +26,9 @@ class _Answer(BaseModel):
 
 
 class User(_Answer):
+    """`id` is negative for Gitea's own accounts (ghost, actions)."""
+
+    id: int = 0
     login: str
 
 
@@ -61,6 +67,26 @@ class Pull(_Answer):
 
 class Permission(_Answer):
     permission: str
+
+
+class Review(_Answer):
+    """A review, or a request for one (`state` REQUEST_REVIEW); PENDING ones are its author's alone."""
+
+    id: int
+    user: User | None = None
+    state: str = ""
+    body: str = ""
+    submitted_at: datetime
+
+
+class ReviewComment(_Answer):
+    """An inline comment; `path` and `diff_hunk` say where."""
+
+    id: int
+    user: User
+    body: str = ""
+    path: str = ""
+    diff_hunk: str = ""
 
 
 class GiteaClient:
@@ -112,12 +138,32 @@ class GiteaClient:
         """Everybody who may write, the owner included."""
         return await self._get(f"/repos/{full_name}/assignees", list[User])
 
+    async def reviews(self, full_name: str, number: int) -> list[Review]:
+        """All reviews of a PR, oldest first."""
+        return await self._pages(f"/repos/{full_name}/pulls/{number}/reviews", Review)
+
+    async def review_comments(self, full_name: str, number: int, review: int) -> list[ReviewComment]:
+        """The inline comments of one review."""
+        return await self._get(f"/repos/{full_name}/pulls/{number}/reviews/{review}/comments", list[ReviewComment])
+
     async def permission(self, full_name: str, login: str) -> Permission:
         """A user's level; needs the bot to be an admin of the repository."""
         return await self._get(f"/repos/{full_name}/collaborators/{login}/permission", Permission)
 
     async def _get(self, path: str, kind: type[T]) -> T:
         return _read(await self._request("GET", path), kind)
+
+    async def _pages(self, path: str, kind: type[T], **query: str | int) -> list[T]:
+        """Every page of a list: Gitea caps `limit`, so the first short page is not yet the end, an empty one is."""
+        found: list[T] = []
+        for page in range(1, _MOST_PAGES + 1):
+            parameters = urlencode({**query, "page": page, "limit": _PAGE})
+            answer = await self._request("GET", f"{path}?{parameters}")
+            items = _read(answer, list[kind])  # type: ignore[valid-type]
+            found += items
+            if not items or len(found) >= int(answer.headers.get("X-Total-Count", len(found) + 1)):
+                return found
+        return found
 
     async def _request(self, method: str, path: str, body: dict[str, str] | None = None) -> httpx.Response:
         url: str | httpx.URL = path

@@ -81,6 +81,38 @@ class ResourceClosed(Record):
     received_at: datetime
 
 
+class Poke(Record):
+    """Something that a Session looks into itself (`poke`): Gitea's delivery of a review lacks its text."""
+
+    act: Literal["reviewed", "unassigned"]
+    delivery_id: str
+    event_type: str
+    repository: RepositoryRef
+    repo_key: str
+    session_key: str
+    number: int
+    title: str = ""
+    actor: str = ""
+    payload_hash: str = ""
+    received_at: datetime
+    traceparent: str = ""
+
+
+class Reviews(Record):
+    """Answer of `list_reviews`: what reviews and inline comments of a PR ask for."""
+
+    events: list[TaskEvent] = []
+
+
+class Opening(Record):
+    """The last body or assignment that asked: what comes with it in the same moment asks for the same."""
+
+    task_id: str
+    author: str
+    source_kind: SourceKind
+    at: datetime
+
+
 class SessionStart(Record):
     """Input of the Session workflow; the second part is what a run carries to the next (continue-as-new)."""
 
@@ -97,7 +129,12 @@ class SessionCarried(Record):
     seen_deliveries: dict[str, str] = {}
     """deliveryKey to the taskId of its source, oldest first, bounded."""
     closed: bool = False
-    inbox: list[TaskEvent] = []
+    latches: int = 0
+    """How many assignments to the bot were taken; part of an assignment's sourceKey."""
+    latched: bool = False
+    """Assigned and not unassigned since: further deliveries of it ask for nothing new."""
+    opening: Opening | None = None
+    inbox: list[TaskEvent | Poke] = []
     """Delivered and not yet looked at."""
     idle_after: float = 14 * 86400
     """A closed Issue/PR's session ends after this idle time; seconds."""

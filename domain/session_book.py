@@ -1,9 +1,15 @@
 """What a session remembers: its thread, its tasks and what it has seen. The pure part of the Session workflow."""
 
-from domain.events import Recovered, SessionCarried, TaskEvent
+import re
+from datetime import timedelta
+
+from domain.events import Opening, Recovered, SessionCarried, TaskEvent
 
 _MAX_DELIVERIES = 2_000
 _MAX_SOURCES = 2_000
+_SAME_MOMENT = timedelta(seconds=60)
+"""Gitea delivers the opening of an issue and its first assignment one after the other."""
+_ASSIGNMENT = re.compile(r"\d+:assignment:\d+\.(\d+)")
 
 
 class SessionBook:
@@ -17,6 +23,9 @@ class SessionBook:
         self.idle_after = carried.idle_after
         self.sources = dict(carried.seen_sources)
         self.deliveries = dict(carried.seen_deliveries)
+        self.latches = carried.latches
+        self.latched = carried.latched
+        self._opening = carried.opening
         self.open: dict[str, TaskEvent] = {}
         self.waiting: list[str] = []
         self.stopping: set[str] = set()
@@ -29,6 +38,9 @@ class SessionBook:
             seen_sources=self.sources,
             seen_deliveries=self.deliveries,
             closed=self.closed,
+            latches=self.latches,
+            latched=self.latched,
+            opening=self._opening,
             idle_after=self.idle_after,
         )
 
@@ -37,19 +49,43 @@ class SessionBook:
         self.learn(self.thread_id or recovered.thread_id, self.host or recovered.host)
         self.sources = {**recovered.seen_sources, **self.sources}
         self.idle_after = recovered.idle_after or self.idle_after
+        taken = [int(found[1]) for source in self.sources if (found := _ASSIGNMENT.fullmatch(source))]
+        self.latches = max([self.latches, *taken])
+        self.latched = self.latched or bool(taken)
 
     def learn(self, thread_id: str | None, host: str | None) -> None:
         self.thread_id = thread_id or self.thread_id
         self.host = host or self.host
 
+    def latch(self, event: TaskEvent) -> TaskEvent:
+        """An assignment under the count of its latch: the same one again as long as the bot stays assigned."""
+        if event.source_kind != "assignment":
+            return event
+        if not self.latched:
+            self.latched, self.latches = True, self.latches + 1
+        return event.model_copy(update={"source_key": f"{event.source_key}.{self.latches}"})
+
     def seen(self, event: TaskEvent) -> str | None:
         """The taskId that this event belongs to already."""
-        return self.deliveries.get(event.delivery_key) or self.sources.get(event.source_key)
+        known = self.deliveries.get(event.delivery_key) or self.sources.get(event.source_key)
+        return known or self._opened_with(event)
+
+    def _opened_with(self, event: TaskEvent) -> str | None:
+        """The task of the body that this assignment came with, or the other way round."""
+        opening = self._opening
+        if opening is None or {opening.source_kind, event.source_kind} != {"issue", "assignment"}:
+            return None
+        same = opening.author == event.author and abs(event.received_at - opening.at) < _SAME_MOMENT
+        return opening.task_id if same else None
 
     def note(self, event: TaskEvent, task_id: str) -> None:
         """The event is `task_id`'s from now on (its own, or the one that took it as an answer)."""
         self.sources[event.source_key] = task_id
         _trim(self.sources, _MAX_SOURCES)
+        if event.source_kind in {"issue", "assignment"}:
+            self._opening = Opening(
+                task_id=task_id, author=event.author, source_kind=event.source_kind, at=event.received_at
+            )
         self.note_delivery(event, task_id)
 
     def note_delivery(self, event: TaskEvent, task_id: str) -> None:

@@ -1,8 +1,7 @@
 """What a delivery asks for: one pure decision (design section 8).
 
 The author of the text is judged, not the sender: somebody with permission may edit what an outsider wrote.
-Created comments on issues and PRs are enabled; every other trigger is decided the same way and answered
-`not_enabled` unless the policy enables all.
+A kind of trigger that the policy leaves out is decided the same way and answered `not_enabled`.
 """
 
 from dataclasses import dataclass
@@ -12,11 +11,24 @@ from typing import Literal
 
 from domain import ids, marker, mentions
 from domain.deliveries import Delivery, Permissions, User
-from domain.events import MAX_TEXT, AuthorCheck, TaskEvent
+from domain.events import MAX_TEXT, AuthorCheck, SourceKind, TaskEvent
 from domain.subjects import Act, Subject, subject_of
 
-_MAX_TITLE = 500
+MAX_TITLE = 500
 _CUT = "\n\n[ccweb: cut here, {} characters in all; read the rest by tool]"
+
+
+class Trigger(StrEnum):
+    """What may start a task; `CCWEB_TRIGGERS` names the enabled ones."""
+
+    COMMENT = "comment"
+    EDIT = "edit"
+    BODY = "body"
+    ASSIGNMENT = "assignment"
+    REVIEW = "review"
+
+
+EVERY_TRIGGER = frozenset(Trigger)
 
 
 class DecisionKind(StrEnum):
@@ -94,7 +106,7 @@ class Policy:
     minimum_permission: Literal["read", "write", "admin"] = "write"
     allowed_authors: frozenset[str] = frozenset()
     allowed_bots: frozenset[str] = frozenset()
-    all_triggers: bool = False
+    triggers: frozenset[Trigger] = EVERY_TRIGGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +160,16 @@ def decide(delivery: Delivery, policy: Policy) -> Decision:
     subject = subject_of(delivery.event) if delivery.event else None
     if subject is None:
         return Decision(C.EVENT_NOT_USED, delivery.delivery_id, delivery.event_type)
+    return decide_subject(subject, policy, delivery.delivery_id, delivery.event_type)
+
+
+def decide_subject(subject: Subject, policy: Policy, delivery_id: str, event_type: str) -> Decision:
+    """The decision about something that happened, however we heard of it. Pure; never raises."""
     code = _code(subject, policy)
-    if MEANING[code][0] is not K.IGNORE and not (policy.all_triggers or _is_enabled(subject)):
+    if MEANING[code][0] is not K.IGNORE and not _is_enabled(subject, policy):
         code = C.NOT_ENABLED
     instruction = instruction_of(subject.text, policy.bot_name) if MEANING[code][0] is K.TRIGGER else ""
-    return Decision(code, delivery.delivery_id, delivery.event_type, subject, instruction)
+    return Decision(code, delivery_id, event_type, subject, instruction)
 
 
 def instruction_of(text: str, bot_name: str) -> str:
@@ -195,17 +212,32 @@ def task_event(
         author=subject.author.login,
         author_check=AuthorCheck.ALLOWED if decision.code is C.ACCEPTED else AuthorCheck.PENDING,
         instruction=decision.instruction,
-        title=subject.title[:_MAX_TITLE],
+        title=subject.title[:MAX_TITLE],
         payload_hash=payload_hash,
         received_at=received_at,
         traceparent=traceparent,
     )
 
 
-def _is_enabled(subject: Subject) -> bool:
+_TRIGGER_OF_ACT = {
+    Act.EDITED: Trigger.EDIT,
+    Act.ASSIGNED: Trigger.ASSIGNMENT,
+    Act.UNASSIGNED: Trigger.ASSIGNMENT,
+    Act.REVIEWED: Trigger.REVIEW,
+}
+_TRIGGER_OF_SOURCE: dict[SourceKind, Trigger] = {
+    "comment": Trigger.COMMENT,
+    "issue": Trigger.BODY,
+    "assignment": Trigger.ASSIGNMENT,
+    "review": Trigger.REVIEW,
+    "review_comment": Trigger.REVIEW,
+}
+
+
+def _is_enabled(subject: Subject, policy: Policy) -> bool:
     if subject.act in {Act.CLOSED, Act.REOPENED}:
         return True
-    return subject.act is Act.WRITTEN and subject.source_kind == "comment"
+    return (_TRIGGER_OF_ACT.get(subject.act) or _TRIGGER_OF_SOURCE[subject.source_kind]) in policy.triggers
 
 
 def _code(subject: Subject, policy: Policy) -> DecisionCode:

@@ -19,7 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from domain import ids
 from domain.errors import CcwebError, ErrorCode
-from domain.events import ControlState, ResourceClosed, SessionStart, TaskEvent
+from domain.events import ControlState, Poke, ResourceClosed, ResourceKind, SessionStart, TaskEvent
 from domain.subjects import Subject
 
 DEADLINE = 3.0
@@ -69,10 +69,16 @@ class Gateway:
         Returns:
             False when an earlier arrival of the same delivery already has its task.
         """
-        taken, _ = await asyncio.gather(self._memo(event.task_id, "receivedAt", str), self._signal(event))
+        taken, _ = await asyncio.gather(
+            self._memo(event.task_id, "receivedAt", str), self._signal(event, "deliver", event.kind)
+        )
         return taken is None or _moment(taken.value) == event.received_at
 
-    async def poke(self, closed: ResourceClosed) -> bool:
+    async def poke(self, poke: Poke, kind: ResourceKind) -> None:
+        """Has a session look into something, starting it if need be; it is in Temporal's history afterwards."""
+        await self._signal(poke, "poke", kind)
+
+    async def tell_closed(self, closed: ResourceClosed) -> bool:
         """Tells a session that its resource was closed or reopened; False when there is none."""
         handle = self._client.get_workflow_handle(ids.session_workflow_id(closed.session_key))
         try:
@@ -83,15 +89,15 @@ class Gateway:
             return False
         return True
 
-    async def _signal(self, event: TaskEvent) -> None:
+    async def _signal(self, event: TaskEvent | Poke, signal: str, kind: ResourceKind) -> None:
         await self._client.start_workflow(
             "Session",
             SessionStart(session_key=event.session_key, repository=event.repository),
             id=ids.session_workflow_id(event.session_key),
             task_queue=ids.TASK_QUEUE,
-            start_signal="deliver",
+            start_signal=signal,
             start_signal_args=[event],
-            static_summary=f"{event.repository.full_name} {event.kind.replace('_', ' ')} {event.number}",
+            static_summary=f"{event.repository.full_name} {kind.replace('_', ' ')} {event.number}",
             rpc_timeout=timedelta(seconds=DEADLINE),
         )
 

@@ -12,14 +12,14 @@ from starlette.responses import JSONResponse, Response
 
 from domain import ids
 from domain.errors import ErrorCode
-from domain.events import ResourceClosed, TaskEvent
+from domain.events import Poke, ResourceClosed, TaskEvent
 from domain.subjects import Act, Subject
-from domain.triggers import Decision, DecisionCode, DecisionKind, task_event
+from domain.triggers import MAX_TITLE, Decision, DecisionCode, DecisionKind, task_event
 from ingress.audit import AuditStream
 from ingress.gateway import Gateway, TemporalUnavailableError, deadline
 from ingress.gitea import RawDelivery, judge, media_type_of, payload_hash
-from ingress.policy import policy_of
 from ingress.problems import problem
+from policy import policy_of
 from settings import Settings
 
 _LOG = logging.getLogger(__name__)
@@ -83,10 +83,13 @@ class Webhook:
             raise ValueError(f"{decision.code} without a subject")
         async with deadline():
             standing = await gateway.standing(subject)
-            if decision.decision is DecisionKind.POKE:
-                return await self._poke(gateway, decision, subject, standing.repo_key, received_at)
+            if subject.act in {Act.CLOSED, Act.REOPENED}:
+                return await self._closed(gateway, decision, subject, standing.repo_key, received_at)
             if standing.disabled:
                 return self._disabled(decision, digest)
+            if decision.decision is DecisionKind.POKE:
+                await gateway.poke(_poke(decision, subject, standing.repo_key, digest, received_at), subject.kind)
+                return _poked(decision, True)
             event = task_event(
                 decision,
                 repo_key=standing.repo_key,
@@ -97,7 +100,7 @@ class Webhook:
             fresh = await gateway.deliver(event)
         return _taken(event) if fresh else _duplicate(event)
 
-    async def _poke(
+    async def _closed(
         self, gateway: Gateway, decision: Decision, subject: Subject, repo_key: str, received_at: datetime
     ) -> Response:
         closed = ResourceClosed(
@@ -106,9 +109,7 @@ class Webhook:
             actor=subject.sender.login,
             received_at=received_at,
         )
-        told = await gateway.poke(closed)
-        _LOG.info("%s, session told: %s", decision.code, told, extra=_ids(decision))
-        return _said("poked" if told else "ignored", decision, decision.code, reason=decision.reason)
+        return _poked(decision, await gateway.tell_closed(closed))
 
     def _disabled(self, decision: Decision, digest: str) -> Response:
         code = DecisionCode.REPOSITORY_DISABLED
@@ -137,6 +138,28 @@ async def read_body(request: Request, limit: int) -> bytes | None:
             if len(body) > limit:
                 return None
     return bytes(body)
+
+
+def _poke(decision: Decision, subject: Subject, repo_key: str, digest: str, received_at: datetime) -> Poke:
+    return Poke(
+        act="reviewed" if subject.act is Act.REVIEWED else "unassigned",
+        delivery_id=decision.delivery_id,
+        event_type=decision.event_type,
+        repository=subject.repository,
+        repo_key=repo_key,
+        session_key=ids.resource_key(repo_key, subject.kind, subject.number),
+        number=subject.number,
+        title=subject.title[:MAX_TITLE],
+        actor=subject.sender.login,
+        payload_hash=digest,
+        received_at=received_at,
+        traceparent=_traceparent(),
+    )
+
+
+def _poked(decision: Decision, told: bool) -> Response:
+    _LOG.info("%s, session told: %s", decision.code, told, extra=_ids(decision))
+    return _said("poked" if told else "ignored", decision, decision.code, reason=decision.reason)
 
 
 def _taken(event: TaskEvent) -> Response:

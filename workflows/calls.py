@@ -94,6 +94,19 @@ async def post_receipt(request: events.CommentRequest) -> events.CommentPosted:
     return posted
 
 
+async def list_reviews(poke: events.Poke) -> events.Reviews:
+    found: events.Reviews = await workflow.execute_activity(
+        "list_reviews",
+        poke,
+        result_type=events.Reviews,
+        start_to_close_timeout=timedelta(minutes=2),
+        schedule_to_close_timeout=_PATIENCE,
+        retry_policy=_PATIENT,
+        summary="what do the reviews ask for?",
+    )
+    return found
+
+
 async def verify_reply(request: events.VerifyRequest) -> events.Verification:
     """Reads the answer back; an activity that fails altogether is `unknown`."""
     return await _read_back("verify_reply", request, request.budget, f"round {request.round}: is the answer there?")

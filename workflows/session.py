@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
 
     from domain import events, ids
     from domain.errors import ErrorCode
-    from domain.events import LeaseRelease, ResourceClosed, SessionStart, TaskEvent, TaskResult, TaskWaiting
+    from domain.events import LeaseRelease, Poke, ResourceClosed, SessionStart, TaskEvent, TaskResult, TaskWaiting
     from domain.operator import parse_command
     from domain.session_book import SessionBook
     from domain.states import TaskState
@@ -42,10 +42,11 @@ class Session:
     def __init__(self, start: SessionStart) -> None:
         self._start = start
         self._book = SessionBook(start.carried)
-        self._inbox: list[TaskEvent] = list(start.carried.inbox) if start.carried else []
+        self._inbox: list[TaskEvent | Poke] = list(start.carried.inbox) if start.carried else []
         self._reports: list[TaskWaiting] = []
         self._errands: list[tuple[str, str, Any]] = []
         self._watches: dict[str, asyncio.Task[None]] = {}
+        self._chores: set[asyncio.Task[None]] = set()
         self._close_asked = False
         self._remembered: tuple[str | None, str | None] = (self._book.thread_id, self._book.host)
 
@@ -68,10 +69,15 @@ class Session:
             while self._has_work():
                 await self._work()
             self._show()
-            if not self._watches and await self._rest():
+            if not self._busy and await self._rest():
                 return
-            if self._watches:
-                await workflow.wait_condition(lambda: self._has_work() or not self._watches)
+            if self._busy:
+                await workflow.wait_condition(lambda: self._has_work() or not self._busy)
+
+    @property
+    def _busy(self) -> bool:
+        """Whether tasks are open or something is looked up: no time to end or to roll over."""
+        return bool(self._watches or self._chores)
 
     def _has_work(self) -> bool:
         stopping = self._close_asked and any(task not in self._book.stopping for task in self._watches)
@@ -83,7 +89,7 @@ class Session:
         while self._reports:
             await self._heed(self._reports.pop(0))
         if self._inbox:
-            await self._take(self._inbox.pop(0))
+            await self._open(self._inbox.pop(0))
         elif self._close_asked:
             await self._stop_tasks()
 
@@ -98,7 +104,7 @@ class Session:
 
     def _roll_over_if_due(self) -> None:
         """Only when no child is open and nothing is half done; what came in goes along."""
-        if self._watches or self._reports or self._errands or self._close_asked:
+        if self._busy or self._reports or self._errands or self._close_asked:
             return
         if workflow.info().is_continue_as_new_suggested():
             carried = self._book.carried().model_copy(update={"inbox": self._inbox})
@@ -151,10 +157,20 @@ class Session:
                 self._book.waits(task_id, True)
             self._watch(task_id, self._follow(task_id, None))
 
+    async def _open(self, delivered: TaskEvent | Poke) -> None:
+        """In the order of arrival: an assignment after an unassignment is another one."""
+        if isinstance(delivered, TaskEvent):
+            await self._take(delivered)
+        elif delivered.act == "unassigned":
+            self._book.latched = False
+        else:
+            self._do_beside(self._look_at_reviews(delivered))
+
     async def _take(self, event: TaskEvent) -> None:
         """Routes one delivery: seen, answer, or a task of its own."""
+        event = self._book.latch(event)
         if known := self._book.seen(event):
-            self._book.note_delivery(event, known)
+            self._book.note(event, known)
             if known in self._watches:
                 await calls.signal(known, "add_delivery", event.delivery_key)
         elif not await self._give_answer(event):
@@ -278,6 +294,21 @@ class Session:
             return True
         return False
 
+    def _do_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does something that may have to wait for Gitea, while the session goes on."""
+        chore = asyncio.create_task(self._chore(work))
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+    async def _chore(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except ActivityError as error:
+            workflow.logger.error("given up: %s", calls.failure_of(error).text)
+
+    async def _look_at_reviews(self, poke: Poke) -> None:
+        self._inbox.extend((await calls.list_reviews(poke)).events)
+
     async def _stop_tasks(self) -> None:
         for task_id in list(self._watches):
             if task_id not in self._book.stopping:
@@ -297,6 +328,11 @@ class Session:
     @workflow.signal(description="Ingress: somebody asked for something")
     def deliver(self, event: Any = None) -> None:
         if parsed := _parse(TaskEvent, event):
+            self._inbox.append(parsed)
+
+    @workflow.signal(description="Ingress: a review was submitted, or the bot was unassigned")
+    def poke(self, poke: Any = None) -> None:
+        if parsed := _parse(Poke, poke):
             self._inbox.append(parsed)
 
     @workflow.signal(description="Ingress: the Issue/PR was closed or reopened")

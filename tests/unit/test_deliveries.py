@@ -14,7 +14,7 @@ from tests.signing import signed_headers
 
 WEBHOOKS = Path(__file__).parent.parent / "data" / "webhooks"
 SECRET = "s"
-ALL = Policy(bot_name="ccweb-bot", all_triggers=True)
+ALL = Policy(bot_name="ccweb-bot")
 READ = set(DecisionCode) - {
     DecisionCode.INVALID_SIGNATURE,
     DecisionCode.METHOD_NOT_ALLOWED,

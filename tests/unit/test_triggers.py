@@ -8,7 +8,7 @@ import pytest
 
 from domain.events import MAX_TEXT
 from domain.mentions import is_mentioned
-from domain.triggers import MEANING, DecisionCode, Policy
+from domain.triggers import MEANING, DecisionCode, Policy, Trigger
 from ingress.explain import describe, explain
 from ingress.gitea import RawDelivery, judge
 from tests.signing import signed_headers
@@ -16,8 +16,8 @@ from tests.signing import signed_headers
 DATA = Path(__file__).parent.parent / "data"
 EXPECTED = json.loads((DATA / "expectations.json").read_text(encoding="utf-8"))
 SECRETS = ("lab-webhook-secret",)
-POLICY = Policy(bot_name="ccweb-bot")
-ALL = Policy(bot_name="ccweb-bot", all_triggers=True)
+POLICY = Policy(bot_name="ccweb-bot", triggers=frozenset({Trigger.COMMENT}))
+ALL = Policy(bot_name="ccweb-bot")
 ANSWER = ("decision", "code", "httpStatus")
 
 
@@ -94,7 +94,7 @@ def test_the_text_of_the_person_stays_whole_but_for_the_leading_mention() -> Non
 
 
 def test_an_allowed_author_needs_no_permission() -> None:
-    policy = Policy(bot_name="ccweb-bot", allowed_authors=frozenset({"carol"}), all_triggers=True)
+    policy = Policy(bot_name="ccweb-bot", allowed_authors=frozenset({"carol"}))
     assert _explain("comment_by_outsider", policy)["code"] == "accepted"
     assert _explain("issue_opened_by_outsider_mention", policy)["code"] == "accepted"
 

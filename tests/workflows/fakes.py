@@ -113,6 +113,7 @@ class Fakes:
             "run_turn": _outcome,
             "settle_workspace": lambda _: events.Settled(tree="t1"),
             "close_session": lambda _: None,
+            "list_reviews": lambda _: events.Reviews(),
         }
         return defaults[name](request)
 
@@ -154,9 +155,13 @@ class Fakes:
     async def close_session(self, request: events.SessionClose) -> None:
         await self._run(request, None)
 
+    @activity.defn
+    async def list_reviews(self, poke: events.Poke) -> events.Reviews:
+        return await self._run(poke, events.Reviews)  # type: ignore[no-any-return]
+
     @property
     def shared(self) -> list[Callable[..., Any]]:
-        return [self.admit, self.post_receipt, self.verify_reply, self.post_fallback]
+        return [self.admit, self.post_receipt, self.verify_reply, self.post_fallback, self.list_reviews]
 
     @property
     def on_host(self) -> list[Callable[..., Any]]:
