@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from domain.errors import CcwebError
+from operations import cli as operations_cli
 
 if TYPE_CHECKING:
     from settings import Settings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+operations_cli.register(app)
 
 
 @app.callback()

@@ -15,6 +15,11 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    INVALID_REQUEST = "invalid_request"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    ILLEGAL_STATE = "illegal_state"
+    REQUEST_ID_REUSED = "request_id_reused"
     DUPLICATE_DELIVERY = "duplicate_delivery"
     REPOSITORY_DISABLED = "repository_disabled"
     TEMPORAL_UNAVAILABLE = "temporal_unavailable"
@@ -102,6 +107,15 @@ TEXTS: dict[ErrorCode, ErrorText] = {
         "Set the webhook's HTTP method to POST.", "请将 webhook 的 HTTP 方法设为 POST。"),
     C.UNSUPPORTED_MEDIA_TYPE: _t(False, "The content type is neither JSON nor form.", "内容类型既非 JSON 也非表单。",
         "Set the webhook's content type to application/json.", "请将 webhook 内容类型设为 application/json。"),
+    C.INVALID_REQUEST: _t(False, "The request cannot be read.", "无法解析请求。", "The detail names the field.", "详情给出字段名。"),
+    C.UNAUTHENTICATED: _t(False, "The call has no valid operator token.", "缺少有效的运维令牌。",
+        "Send 'Authorization: Bearer TOKEN'; make one with 'ccweb operator add'.", "请发送 Authorization: Bearer 令牌；用 ccweb operator add 创建。"),
+    C.FORBIDDEN: _t(False, "The operator's role does not allow this.", "该运维角色无权执行此操作。",
+        "Ask an operator with a higher role.", "请联系更高角色的运维。"),
+    C.ILLEGAL_STATE: _t(False, "The task is not in a state that allows this.", "任务当前状态不允许此操作。",
+        "Look at the task again; the detail names its state.", "请重新查看任务；详情给出其状态。"),
+    C.REQUEST_ID_REUSED: _t(False, "This requestId already belongs to another call.", "该 requestId 已用于其他调用。",
+        "Use a fresh requestId for each new call.", "请为每次新调用使用新的 requestId。"),
     C.DUPLICATE_DELIVERY: _t(False, "This was already taken.", "该请求已受理。", "Nothing to do.", "无需操作。"),
     C.REPOSITORY_DISABLED: _t(False, "ccweb is switched off for this repository.", "此仓库已停用 ccweb。",
         "An operator can enable it.", "运维可重新启用。"),

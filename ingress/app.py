@@ -1,20 +1,24 @@
-"""The HTTP application: Gitea's webhook, liveness and readiness (design section 8)."""
+"""The HTTP application: Gitea's webhook, the operator API, liveness and readiness (design sections 8 and 13)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from temporalio.client import Client
 
 from connection import connect
-from domain.errors import ErrorCode
+from domain.errors import CcwebError, ErrorCode
+from ingress import control
 from ingress.audit import AuditStream
 from ingress.gateway import Gateway, TemporalUnavailableError
-from ingress.problems import on_fault, on_http_exception, problem
+from ingress.problems import on_ccweb_error, on_fault, on_http_exception, on_invalid_request, problem
 from ingress.webhook import Webhook
+from operations.operators import FILE as OPERATORS_FILE
+from operations.operators import Operators
 from settings import Settings
 
 AUDIT_FILE = "ingress-audit.jsonl"
@@ -30,11 +34,17 @@ def create_app(settings: Settings, client: Client | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.gateway = Gateway(client or await connect("ccweb-ingress", lazy=True))
+        app.state.temporal = client or await connect("ccweb-ingress", lazy=True)
+        app.state.gateway = Gateway(app.state.temporal)
         yield
 
-    app = FastAPI(openapi_url=None, redirect_slashes=False, lifespan=lifespan)
+    app = FastAPI(
+        title="ccweb", openapi_url=f"{control.PREFIX}/openapi.json", docs_url=None, redoc_url=None,
+        redirect_slashes=False, lifespan=lifespan,
+    )  # fmt: skip
     app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(RequestValidationError, on_invalid_request)
+    app.add_exception_handler(CcwebError, on_ccweb_error)
     app.add_exception_handler(Exception, on_fault)
     webhook = Webhook(settings, AuditStream(settings.state_dir / AUDIT_FILE))
     for path in _WEBHOOK_PATHS:
@@ -42,6 +52,8 @@ def create_app(settings: Settings, client: Client | None = None) -> FastAPI:
             app.router.add_route(spelled, webhook.handle, methods=["POST"])
     app.router.add_route("/healthz", healthz, methods=["GET"])
     app.state.settings = settings
+    app.state.operators = Operators(settings.state_dir / OPERATORS_FILE)
+    app.include_router(control.router)
     app.router.add_route("/readyz", readyz, methods=["GET"])
     return app
 
