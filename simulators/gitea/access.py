@@ -30,8 +30,10 @@ class Caller:
         return self.user["login"] if self.user else None
 
 
-def message(status: int, text: str) -> RefusedError:
-    return RefusedError(JSONResponse({"message": text, "url": "http://127.0.0.1/api/swagger"}, status))
+def message(status: int, text: str, more: Doc | None = None) -> RefusedError:
+    return RefusedError(
+        JSONResponse({**(more or {}), "message": text, "url": "http://127.0.0.1/api/swagger"}, status)
+    )
 
 
 def caller(state: State, request: Request) -> Caller:
@@ -83,7 +85,7 @@ def repository_of(state: State, who: Caller, request: Request) -> Doc:
             query = f"?{request.url.query}" if request.url.query else ""
             raise RefusedError(RedirectResponse(f"{path}{query}", 307))
     if found is None or state.level(found, who.user) == 0:
-        raise message(404, "The target couldn't be found.")
+        raise message(404, "The target couldn't be found.", {"errors": None})
     return found
 
 

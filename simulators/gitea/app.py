@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from simulators.gitea import access, git_http, rest
+from simulators.gitea import access, contents, git_http, git_repos, pulls, rest, reviews
 from simulators.gitea.deliveries import Deliveries
 from simulators.gitea.state import Doc, State
 
@@ -88,7 +88,7 @@ def create_app(state: State) -> Starlette:
         sending.cancel()
 
     app = Starlette(
-        routes=[*_CONTROL, *rest.ROUTES, *git_http.ROUTES],
+        routes=[*_CONTROL, *rest.ROUTES, *contents.ROUTES, *pulls.ROUTES, *reviews.ROUTES, *git_http.ROUTES],
         lifespan=lifespan,
         exception_handlers={access.RefusedError: access.refusal, 404: access.not_found},
     )
@@ -160,7 +160,7 @@ def _rename(_: State, repo: Doc, body: Doc) -> None:
 
 def _protect(state: State, repo: Doc, body: Doc) -> None:
     repo["protected"].append(body["branch"])
-    git_http.protect(state.git_dir(repo), repo["protected"])
+    git_repos.write_hook(state.git_dir(repo), repo["protected"])
 
 
 _CONTROL = [

@@ -2,54 +2,18 @@
 
 import asyncio
 import gzip
-import os
-import subprocess
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from simulators.gitea import access
+from simulators.gitea import access, pushes
 from simulators.gitea.access import Caller, RefusedError
+from simulators.gitea.git_data import environment, refs
 from simulators.gitea.state import LEVELS, Doc, State
 
 _SERVICES = frozenset({"git-upload-pack", "git-receive-pack"})
-_PROTECTED_HOOK = """#!/bin/sh
-while read -r _ _ ref; do
-    case "$ref" in {refs})
-        echo "Gitea: Not allowed to push to protected branch ${{ref#refs/heads/}}" >&2
-        exit 1 ;;
-    esac
-done
-"""
-
-
-def git(git_dir: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], env=_environment(git_dir), capture_output=True, check=True)
-    return done.stdout.decode()
-
-
-def branches(git_dir: Path) -> dict[str, str]:
-    out = git(git_dir, "for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads")
-    return dict(line.split(" ", 1) for line in out.splitlines())
-
-
-def protect(git_dir: Path, names: list[str]) -> None:
-    hook = git_dir / "hooks" / "pre-receive"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(_PROTECTED_HOOK.format(refs="|".join(f"refs/heads/{name}" for name in names)), encoding="utf-8")
-    hook.chmod(0o755)
-
-
-def _environment(git_dir: Path, protocol: str = "") -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": "/nonexistent",
-        "GIT_DIR": str(git_dir),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_PROTOCOL": protocol,
-    }
 
 
 def _authorize(request: Request, *, write: bool) -> tuple[State, Doc, Caller]:
@@ -93,42 +57,30 @@ async def service_rpc(request: Request) -> Response:
     if request.headers.get("content-encoding") == "gzip":
         data = gzip.decompress(data)
     git_dir = state.git_dir(repo)
-    if service == "git-receive-pack" and state.level(repo, who.user) < LEVELS["write"]:
-        raise RefusedError(Response("User permission denied for writing.\n", 403))
-    before = branches(git_dir)
-    out = await _serve(git_dir, service, data, request)
-    if service == "git-receive-pack":
-        _after_push(request, repo, before, str(who.login))
+    if service == "git-upload-pack":
+        out = await _serve(git_dir, service, data, request)
+    else:
+        may_write = state.level(repo, who.user) >= LEVELS["write"]
+        before = refs(git_dir)
+        out = await _serve(git_dir, service, data, request, reader="" if may_write else "1")
+        pushes.after(request.app.state.deliveries, repo, before, str(who.login))
     return Response(out, media_type=f"application/x-{service}-result")
 
 
-async def _serve(git_dir: Path, service: str, data: bytes, request: Request, *flags: str) -> bytes:
+async def _serve(git_dir: Path, service: str, data: bytes, request: Request, *flags: str, reader: str = "") -> bytes:
     process = await asyncio.create_subprocess_exec(
         "git",
         service.removeprefix("git-"),
         "--stateless-rpc",
         *flags,
         str(git_dir),
-        env=_environment(git_dir, request.headers.get("git-protocol", "")),
+        env={**environment(git_dir, request.headers.get("git-protocol", "")), "GITEA_READER": reader},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
     out, _ = await process.communicate(data)
     return out
-
-
-def _after_push(request: Request, repo: Doc, before: dict[str, str], login: str) -> None:
-    state: State = request.app.state.gitea
-    after = branches(state.git_dir(repo))
-    for name, sha in after.items():
-        if before.get(name) != sha:
-            request.app.state.deliveries.push(repo, f"refs/heads/{name}", before.get(name, "0" * 40), sha, login)
-    for one in repo["issues"]:
-        if one["pull"] and one["state"] == "open" and one["pull"]["head"] in after:
-            ref = f"refs/pull/{one['number']}/head"
-            git(state.git_dir(repo), "update-ref", ref, after[one["pull"]["head"]])
-    state.save()
 
 
 ROUTES = [

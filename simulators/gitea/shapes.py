@@ -1,8 +1,38 @@
 """Bodies as Gitea 1.22 writes them (fields and their order from captured answers)."""
 
-from typing import Any
-
 from simulators.gitea.state import LEVELS, Doc, State
+
+# What no test changes, in Gitea's order.
+_FEATURES = {
+    "has_issues": True,
+    "internal_tracker": {
+        "enable_time_tracker": True,
+        "allow_only_contributors_to_track_time": True,
+        "enable_issue_dependencies": True,
+    },
+    "has_wiki": True,
+    "has_pull_requests": True,
+    "has_projects": True,
+    "projects_mode": "all",
+    "has_releases": True,
+    "has_packages": True,
+    "has_actions": False,
+    "ignore_whitespace_conflicts": False,
+    "allow_merge_commits": True,
+    "allow_rebase": True,
+    "allow_rebase_explicit": True,
+    "allow_squash_merge": True,
+    "allow_fast_forward_only_merge": True,
+    "allow_rebase_update": True,
+    "default_delete_branch_after_merge": False,
+    "default_merge_style": "merge",
+    "default_allow_maintainer_edit": False,
+    "avatar_url": "",
+    "internal": False,
+    "mirror_interval": "",
+    "object_format_name": "",
+    "mirror_updated": "0001-01-01T00:00:00Z",
+}
 
 
 def user(state: State, login: str) -> Doc:
@@ -34,8 +64,10 @@ def user(state: State, login: str) -> Doc:
     }
 
 
-def repository(state: State, repo: Doc, viewer: str | None) -> Doc:
-    level = state.level(repo, state.user(viewer) if viewer else None)
+def repository(state: State, repo: Doc, viewer: str | None, *, told: bool = True) -> Doc:
+    """`viewer` is whose permissions are told; no viewer is a stranger who may read; `told` off says none."""
+    level = state.level(repo, state.user(viewer)) if viewer else LEVELS["read"]
+    level = level if told else 0
     path = repo["full_name"]
     return {
         "id": repo["id"],
@@ -75,13 +107,7 @@ def repository(state: State, repo: Doc, viewer: str | None) -> Doc:
             "push": level >= LEVELS["write"],
             "pull": level >= LEVELS["read"],
         },
-        "has_issues": True,
-        "has_wiki": True,
-        "has_pull_requests": True,
-        "has_projects": True,
-        "default_merge_style": "merge",
-        "internal": False,
-        "object_format_name": "sha1",
+        **_FEATURES,
         "repo_transfer": None,
     }
 
@@ -89,7 +115,12 @@ def repository(state: State, repo: Doc, viewer: str | None) -> Doc:
 def issue(state: State, repo: Doc, one: Doc) -> Doc:
     path = f"{repo['full_name']}/{'pulls' if one['pull'] else 'issues'}/{one['number']}"
     assignees = [user(state, login) for login in one["assignees"]]
-    pull = one["pull"] and {"merged": False, "merged_at": None, "draft": False, "html_url": f"{state.url}/{path}"}
+    pull = one["pull"] and {
+        "merged": one["pull"]["merged_at"] is not None,
+        "merged_at": one["pull"]["merged_at"],
+        "draft": one["title"].startswith(("WIP:", "[WIP]")),
+        "html_url": f"{state.url}/{path}",
+    }
     return {
         "id": one["id"],
         "url": f"{state.url}/api/v1/repos/{repo['full_name']}/issues/{one['number']}",
@@ -143,56 +174,11 @@ def comment(state: State, repo: Doc, one: Doc) -> Doc:
     }
 
 
-def branch(name: str, sha: str) -> Doc:
-    return {
-        "name": name,
-        "commit": {"id": sha, "message": "", "url": "", "timestamp": "2026-11-30T20:51:24Z"},
-        "protected": False,
-        "required_approvals": 0,
-        "enable_status_check": False,
-        "status_check_contexts": [],
-        "user_can_push": True,
-        "user_can_merge": True,
-        "effective_branch_protection_name": "",
-    }
-
-
-def pull(state: State, repo: Doc, one: Doc, shas: dict[str, Any]) -> Doc:
-    base = issue(state, repo, one)
-    shown = repository(state, repo, None)
-    kept = ("id", "url", "number", "user", "title", "body", "labels", "milestone", "assignee", "assignees", "state")
-    head, into = one["pull"]["head"], one["pull"]["base"]
-    return {
-        **{name: base[name] for name in kept},
-        "html_url": base["html_url"],
-        "is_locked": base["is_locked"],
-        "comments": base["comments"],
-        "requested_reviewers": None,
-        "draft": False,
-        "diff_url": f"{base['html_url']}.diff",
-        "patch_url": f"{base['html_url']}.patch",
-        "mergeable": True,
-        "merged": False,
-        "merged_at": None,
-        "merge_commit_sha": None,
-        "merged_by": None,
-        "allow_maintainer_edit": False,
-        "base": {"label": into, "ref": into, "sha": shas.get(into, ""), "repo_id": repo["id"], "repo": shown},
-        "head": {"label": head, "ref": head, "sha": shas.get(head, ""), "repo_id": repo["id"], "repo": shown},
-        "merge_base": shas.get(into, ""),
-        "due_date": None,
-        "created_at": base["created_at"],
-        "updated_at": base["updated_at"],
-        "closed_at": base["closed_at"],
-        "pin_order": 0,
-    }
-
-
 def hook(one: Doc) -> Doc:
     return {
         "id": one["id"],
         "type": "gitea",
-        "branch_filter": "*",
+        "branch_filter": "",
         "config": {"content_type": "json", "url": one["url"]},
         "events": one["events"],
         "authorization_header": "",

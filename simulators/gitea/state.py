@@ -4,22 +4,15 @@ What was answered survives a SIGKILL, as with the real thing. Git repositories a
 """
 
 import json
-import os
-import shutil
-import subprocess
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from simulators.gitea import git_repos
+from simulators.gitea.subscriptions import kinds_of
+
 Doc = dict[str, Any]
 LEVELS = {"read": 1, "write": 2, "admin": 3, "owner": 4}
-_IDENTITY = {
-    "GIT_AUTHOR_NAME": "alice",
-    "GIT_AUTHOR_EMAIL": "alice@example.test",
-    "GIT_COMMITTER_NAME": "alice",
-    "GIT_COMMITTER_EMAIL": "alice@example.test",
-}
 
 
 def now() -> str:
@@ -38,11 +31,19 @@ class State:
         self.docs: Doc = self._load()
 
     def _load(self) -> Doc:
-        if self._path.exists():
-            found: Doc = json.loads(self._path.read_text(encoding="utf-8"))
-            return found
-        tables = ("users", "repositories", "comments", "reactions", "hooks", "deliveries", "queue")
-        return {"counters": {}, **{name: [] for name in tables}}
+        tables = (
+            "users",
+            "repositories",
+            "comments",
+            "reviews",
+            "inline_comments",
+            "reactions",
+            "hooks",
+            "deliveries",
+            "queue",
+        )
+        known: Doc = json.loads(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
+        return {"counters": {}, **{name: [] for name in tables}} | known
 
     def save(self) -> None:
         fresh = self._path.with_suffix(".new")
@@ -67,6 +68,9 @@ class State:
         full_name = f"{owner}/{name}".lower()
         return next((one for one in self.docs["repositories"] if one["full_name"].lower() == full_name), None)
 
+    def repository_by_id(self, wanted: int) -> Doc | None:
+        return next((one for one in self.docs["repositories"] if one["id"] == wanted), None)
+
     def renamed(self, owner: str, name: str) -> Doc | None:
         full_name = f"{owner}/{name}".lower()
         return next((one for one in self.docs["repositories"] if full_name in one["old_names"]), None)
@@ -82,6 +86,11 @@ class State:
         if user is not None and user["login"] in repository["collaborators"]:
             return given
         return 0 if repository["private"] else LEVELS["read"]
+
+    def writers(self, repository: Doc) -> list[str]:
+        """The owner and all collaborators who may write."""
+        given = repository["collaborators"].items()
+        return sorted({repository["owner"], *(login for login, level in given if LEVELS[level] >= LEVELS["write"])})
 
     def issue(self, repository: Doc, number: int) -> Doc | None:
         return next((one for one in repository["issues"] if one["number"] == number), None)
@@ -142,7 +151,7 @@ class State:
             "created_at": now(),
         }
         self.docs["repositories"].append(repository)
-        _make_git(self.git_dir(repository), seed.get("files", {"README.md": "# demo\n"}))
+        git_repos.make(self.git_dir(repository), seed.get("files", {"README.md": "# demo\n"}))
         for issue in seed.get("issues", []):
             self.add_issue(repository, issue["author"], issue["title"], issue.get("body", ""))
         for hook in seed.get("hooks", []):
@@ -154,30 +163,8 @@ class State:
             "repository": repository["id"],
             "url": hook["url"],
             "secret": hook.get("secret", ""),
-            "events": hook.get("events") or ["push"],
+            "events": kinds_of(hook.get("events") or []),
             "active": bool(hook.get("active", False)),
         }
         self.docs["hooks"].append(made)
         return made
-
-
-def _make_git(git_dir: Path, files: dict[str, str]) -> None:
-    """A bare repository whose main holds `files`; what the server must allow is in its own configuration."""
-    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", **_IDENTITY}
-
-    def git(*arguments: str) -> None:
-        subprocess.run(["git", *arguments], check=True, env=environment, capture_output=True)
-
-    git("init", "--quiet", "--bare", "--initial-branch=main", str(git_dir))
-    for setting in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant", "http.receivepack"):
-        git("-C", str(git_dir), "config", setting, "true")
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in files.items():
-            path = Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-        tree = ("--git-dir", str(git_dir), "--work-tree", folder)
-        git(*tree, "add", "--all")
-        git(*tree, "commit", "--quiet", "--message", "First commit")
-    shutil.rmtree(git_dir / "hooks", ignore_errors=True)
-    (git_dir / "index").unlink(missing_ok=True)
