@@ -17,6 +17,8 @@ from settings import Settings
 
 _AGENTS_FILE = "AGENTS.md"
 _MAX_INSTRUCTIONS = 32_000
+_SETTLE_LIMIT = 300.0
+"""Seconds of git in one settle; together with the wait before it less than the activity may take."""
 
 
 class SettledState(BaseModel):
@@ -55,8 +57,6 @@ class WorkspaceActivities:
                 return prepare(settings, layout, request)
         except lease.LockBusyError:
             raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, "the repository is in use on this host") from None
-        except GitError as error:
-            raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, str(error)[:300]) from error
 
     @activity.defn
     async def settle_workspace(self, request: SettleRequest) -> Settled:
@@ -71,10 +71,8 @@ class WorkspaceActivities:
             # What the bridge still does ends by itself within its own limits.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(nothing_in_flight(settings, request.task_id), settings.tool_timeout)
-            try:
+            with git.within(_SETTLE_LIMIT):
                 return await asyncio.to_thread(settle, settings, request)
-            except GitError as error:
-                raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, str(error)[:300]) from error
 
 
 def prepare(settings: Settings, layout: Layout, request: WorkspaceRequest) -> Workspace:
@@ -196,7 +194,7 @@ def _published(settings: Settings, request: SettleRequest, head: str) -> str | N
         return None
     layout = Layout.of_session(settings, request.session_key)
     remote = _remote(settings, request.repository.full_name)
-    there = git.remote_sha(remote, layout.clone, f"refs/heads/{request.workspace.branch}", settings.git_timeout)
+    there = git.remote_sha(remote, layout.clone, f"refs/heads/{request.workspace.branch}", settings.rpc_timeout)
     return head if there == head else None
 
 

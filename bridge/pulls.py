@@ -41,6 +41,8 @@ def _find(upstream: Upstream, call: Call) -> Any:
     tool = full if full in upstream.tools else "list_repo_pull_requests"
     config = call.config
     for page in range(1, _PAGES + 1):
+        if call.expired():
+            raise RefusedError(ErrorCode.TOOL_TIMEOUT, "the call took too long")
         place = {"owner": config.owner, "repo": config.repo, "state": "open", "page": page, "pageSize": _PAGE}
         found = read(upstream, call, tool, place) or []
         for pull in found:

@@ -59,6 +59,8 @@ def read(upstream: Upstream, call: Call, tool: str, arguments: rpc.Message) -> A
         try:
             return read_result(upstream.call(tool, arguments, limit(call)))
         except NoAnswerError:
+            if call.expired():
+                raise
             return read_result(upstream.call(tool, arguments, limit(call)))
     except (StartError, NoAnswerError, ToolFailedError, KeyError, TypeError, ValueError) as error:
         raise RefusedError(ErrorCode.GITEA_UNAVAILABLE, f"{tool}: {error}") from None

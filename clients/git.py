@@ -5,12 +5,15 @@ process gets explicit folders, no system or user configuration, no hooks, filter
 helpers, only http(s), a time limit, and the credential in its own environment.
 """
 
+import contextlib
 import os
 import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,6 +23,7 @@ from domain.errors import ErrorCode, WorkspaceError
 ASKPASS = Path(__file__).resolve().parent / "askpass.sh"
 _PLACES = os.pathsep.join(("/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/opt/local/bin"))
 _LOCAL_LIMIT = 120.0
+_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 ALL_BRANCHES = ("+refs/heads/*:refs/remotes/origin/*",)
 _BRANCH = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,200}(?<![./])")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -82,12 +86,11 @@ class Remote:
         }
 
 
-class GitError(Exception):
+class GitError(WorkspaceError):
     """git ended with an error; `text` is its stderr."""
 
-    def __init__(self, command: str, status: int, text: str) -> None:
-        super().__init__(f"git {command}: {text.strip()[-400:]}")
-        self.status = status
+    def __init__(self, command: str, text: str) -> None:
+        super().__init__(ErrorCode.WORKSPACE_UNAVAILABLE, f"git {command}: {text.strip()[-300:]}")
         self.text = text
 
 
@@ -103,6 +106,16 @@ def executable() -> str:
     return found
 
 
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Bounds all git processes of the block together, however many there are and whatever their own limits."""
+    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
 def run(
     arguments: Sequence[str],
     *,
@@ -116,8 +129,9 @@ def run(
 
     Raises:
         GitError: it ended with an error.
-        WorkspaceError: workspace_unavailable after `limit` seconds, disk_full.
+        WorkspaceError: workspace_unavailable after `limit` seconds or that of `within`, disk_full.
     """
+    limit = min(limit, max(_deadline.get() - time.monotonic(), 0))
     command = [executable(), *(part for setting in _SAFE for part in ("-c", setting)), *arguments]
     environment = {**_environment(repo, git_dir), **(extra or {})}
     with subprocess.Popen(
@@ -141,7 +155,7 @@ def run(
     if process.returncode and "No space left on device" in text:
         raise WorkspaceError(ErrorCode.DISK_FULL, f"git {arguments[0]}")
     if process.returncode:
-        raise GitError(arguments[0], process.returncode, text)
+        raise GitError(arguments[0], text)
     return out
 
 
@@ -299,12 +313,13 @@ def publish(
     bot: str,
     limits: Limits,
     before_push: Callable[[], None],
-    limit: float = 600.0,
+    limit: float,
 ) -> Published:
     """Commits the worktree on top of its HEAD and pushes the branch; HEAD moves only after the push.
 
-    `before_push` runs right before the push and may refuse by raising. Doing it again is safe: content that
-    is on the branch already is found there, not committed anew.
+    All of it up to the push ends within `limit` seconds, with an error if need be. `before_push` runs right
+    before the push and may refuse by raising. Doing it again is safe: content that is on the branch already is
+    found there, not committed anew.
 
     Raises:
         WorkspaceError: nothing_to_publish, nested_repository, special_file, file_too_large, too_many_files,
@@ -313,15 +328,16 @@ def publish(
     from clients import git_tree  # noqa: PLC0415  # it builds on this module
 
     remote = Remote(url, bot, token)
-    head = word(["rev-parse", "HEAD"], repo=repo)
-    tree = git_tree.snapshot(repo, limits)
-    there = remote_sha(remote, repo.common_dir, f"refs/heads/{check_branch(branch)}", limit)
-    if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo) and there in {None, head}:
-        raise WorkspaceError(ErrorCode.NOTHING_TO_PUBLISH, head)
-    commit = _pushed_before(repo, remote, there, head, tree, limit) or commit_tree(repo, head, tree, message, bot)
-    if commit != there:
-        before_push()
-        push(remote, repo, commit, branch, limit)
+    with within(limit):
+        head = word(["rev-parse", "HEAD"], repo=repo)
+        tree = git_tree.snapshot(repo, limits)
+        there = remote_sha(remote, repo.common_dir, f"refs/heads/{check_branch(branch)}", limit)
+        if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo) and there in {None, head}:
+            raise WorkspaceError(ErrorCode.NOTHING_TO_PUBLISH, head)
+        commit = _pushed_before(repo, remote, there, head, tree, limit) or commit_tree(repo, head, tree, message, bot)
+        if commit != there:
+            before_push()
+            push(remote, repo, commit, branch, limit)
     move_head(repo, commit)
     run(["update-ref", f"refs/remotes/origin/{branch}", commit], git_dir=repo.common_dir)
     return Published(commit, created=commit != there)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clients import git
-from clients.git import GitError, Limits, Repo
+from clients.git import Limits, Repo
 from domain.errors import ErrorCode, WorkspaceError
 
 _LIST_LIMIT = 30.0
@@ -86,10 +86,7 @@ def _tracked(repo: Repo, extra: dict[str, str]) -> dict[bytes, _Entry]:
 def _listed(repo: Repo, extra: dict[str, str]) -> list[bytes]:
     """Names that may differ from the index. Git may be fooled about them; each is judged by us afterwards."""
     arguments = ["ls-files", "-z", "-m", "-d", "-o", "--exclude-standard"]
-    try:
-        out = git.run(arguments, repo=repo, extra=extra, limit=_LIST_LIMIT)
-    except GitError as error:
-        raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, str(error)[:300]) from error
+    out = git.run(arguments, repo=repo, extra=extra, limit=_LIST_LIMIT)
     return sorted(set(filter(None, out.split(b"\0"))))
 
 

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from bridge import pulls
+from bridge.calls import Call, RefusedError, Turn
+from bridge.upstream import Upstream
 from domain import marker
 from tests.conftest import scratch_dir
 from tests.contract.place import (
@@ -366,6 +369,27 @@ async def test_modules_in_the_working_directory_change_nothing(new_place: Place,
     async with session(new_place.parameters(evil)) as client:
         assert (await own(client, "reply", body="b"))["accepted"]
     assert not (state_dir / "ran").exists()
+
+
+async def test_a_publish_that_hangs_ends_in_the_journal_before_its_call_is_given_up(new_place: Place) -> None:
+    place = new_place.with_config(call_timeout=3, branch="ccweb/issue-hung")
+    (clone(place) / "new.txt").write_text("new")
+    place.gitea.fault(method="GET", path=".*/info/refs", mode="hang", times=20)
+    async with session(place.parameters()) as client:
+        outcome = await own(client, "publish", message="Add a file")
+        written = place.journal()
+    place.gitea.ask("DELETE", "/_sim/faults")
+    assert outcome["errorCode"] == "workspace_unavailable" and "took too long" in outcome["message"]
+    assert [line.phase for line in written] == ["intent", "result"]
+
+
+def test_pull_requests_are_not_read_on_after_the_call_was_given_up(new_place: Place) -> None:
+    config = new_place.config
+    gone = Call(config, TOKEN, Turn(TASK, LEASE, 1, "1:comment:7", "turn-1"), "open_pull_request", lambda: True)
+    upstream = Upstream("/nowhere", config.gitea_url, TOKEN, Path(config.home), config.start_timeout)
+    with pytest.raises(RefusedError) as caught:
+        pulls.open_one(upstream, gone, "T", "B")
+    assert caught.value.code == "tool_timeout"
 
 
 async def test_publish_then_a_pull_request_each_once(place: Place) -> None:

@@ -62,7 +62,7 @@ class Host:
     def publish(self, workspace: Workspace, message: str = "work") -> git.Published:
         limits = git.Limits(self.settings.max_file_bytes, self.settings.max_files)
         url = f"{self.forge.url}/{self.forge.full_name}.git"
-        return git.publish(self.layout.repo, workspace.branch, message, url, TOKEN, BOT, limits, lambda: None)
+        return git.publish(self.layout.repo, workspace.branch, message, url, TOKEN, BOT, limits, lambda: None, 30)
 
     def remote_branch(self, name: str) -> str | None:
         answer = self.forge.on_repo("GET", f"/branches/{name}")
@@ -114,7 +114,7 @@ async def test_head_moves_only_after_the_push(host: Host) -> None:
     with pytest.raises(WorkspaceError) as caught:
         git.publish(
             host.layout.repo, workspace.branch, "m", f"{host.forge.url}/alice/demo.git", "0" * 40, BOT,
-            git.Limits(1000, 10), lambda: None,
+            git.Limits(1000, 10), lambda: None, 30,
         )  # fmt: skip
     assert caught.value.code == ErrorCode.WORKSPACE_AUTH_FAILED
     assert git.word(["rev-parse", "HEAD"], repo=host.layout.repo) == workspace.head
