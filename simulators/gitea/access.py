@@ -10,7 +10,11 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from simulators.gitea.state import LEVELS, Doc, State
 
-_SCOPE_OF = {"issue": "issue", "repository": "repository", "user": "user"}
+
+class Json(JSONResponse):
+    """JSON with the content type as Gitea writes it."""
+
+    media_type = "application/json;charset=utf-8"
 
 
 class RefusedError(Exception):
@@ -41,7 +45,8 @@ def caller(state: State, request: Request) -> Caller:
     header = request.headers.get("authorization", "")
     kind, _, value = header.partition(" ")
     token = _basic(value) if kind.lower() == "basic" else value.strip()
-    if not header:
+    token = token or request.query_params.get("token", "")
+    if not header and not token:
         return Caller(None)
     found = state.user_of_token(token)
     if found is None:
@@ -51,11 +56,23 @@ def caller(state: State, request: Request) -> Caller:
 
 def _basic(value: str) -> str:
     """The part of a Basic header that is a token: Gitea takes it as user or as password."""
+    user, _, password = _decoded(value).partition(":")
+    return password if password and password != "x-oauth-basic" else user  # noqa: S105
+
+
+def _decoded(value: str) -> str:
     try:
-        user, _, password = base64.b64decode(value).decode().partition(":")
+        return base64.b64decode(value).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""
-    return password if password and password != "x-oauth-basic" else user  # noqa: S105
+
+
+def by_password(state: State, request: Request) -> Doc | None:
+    """The user whose name and password a Basic header holds; nobody for a token."""
+    kind, _, value = request.headers.get("authorization", "").partition(" ")
+    login, _, password = _decoded(value).partition(":") if kind.lower() == "basic" else ("", "", "")
+    user = state.user(login)
+    return user if user and password and user["password"] == password else None
 
 
 def need_login(who: Caller) -> Doc:
@@ -65,7 +82,7 @@ def need_login(who: Caller) -> Doc:
 
 
 def need_scope(who: Caller, area: str, *, write: bool) -> None:
-    """`area` is issue, repository or user."""
+    """`area` is issue, repository, user, organization or admin."""
     if who.user is None or "all" in who.scopes:
         return
     wanted = {f"write:{area}"} if write else {f"write:{area}", f"read:{area}"}
@@ -83,28 +100,64 @@ def repository_of(state: State, who: Caller, request: Request) -> Doc:
         if moved is not None:
             path = request.url.path.replace(f"/{owner}/{name}", f"/{moved['full_name']}", 1)
             query = f"?{request.url.query}" if request.url.query else ""
-            raise RefusedError(RedirectResponse(f"{path}{query}", 307))
+            raise RefusedError(_moved(request, f"{path}{query}"))
     if found is None or state.level(found, who.user) == 0:
         raise message(404, "The target couldn't be found.", {"errors": None})
     return found
 
 
+def _moved(request: Request, target: str) -> Response:
+    answer = RedirectResponse(target, 307)
+    if request.method == "GET":
+        answer.headers["Content-Type"] = "text/html; charset=utf-8"
+    return answer
+
+
 def need_level(state: State, repo: Doc, who: Caller, level: str) -> None:
-    """A missing permission is an empty or HTML 403: errors are not always JSON."""
+    """Here a missing permission is an HTML 403: errors are not always JSON."""
     if state.level(repo, need_login(who)) < LEVELS[level]:
         raise RefusedError(HTMLResponse("<!DOCTYPE html>\n<html><body>Forbidden</body></html>\n", 403))
 
 
+def need_writer(state: State, repo: Doc, who: Caller) -> None:
+    if state.level(repo, need_login(who)) < LEVELS["write"]:
+        raise message(403, "user should have a permission to write to a repo")
+
+
+def need_admin(state: State, repo: Doc, who: Caller) -> None:
+    if state.level(repo, need_login(who)) < LEVELS["admin"]:
+        raise message(403, "user should be an owner or a collaborator with admin write of a repository")
+
+
+def need_owner(state: State, repo: Doc, who: Caller) -> None:
+    if state.level(repo, need_login(who)) < LEVELS["owner"]:
+        raise message(403, "user should be the owner of the repo")
+
+
+def need_site_admin(who: Caller, *, write: bool) -> None:
+    user = need_login(who)
+    need_scope(who, "admin", write=write)
+    if not user["admin"]:
+        raise message(403, "user should be the site admin")
+
+
+def need_issues(state: State, repo: Doc, who: Caller) -> None:
+    """A switched-off tracker is hidden, but not from the owner."""
+    if not repo["has_issues"] and state.level(repo, who.user) < LEVELS["owner"]:
+        raise message(404, "The target couldn't be found.", {"errors": None})
+
+
 def need_not_archived(repo: Doc) -> None:
     if repo["archived"]:
-        raise message(423, f"Repo is archived [owner: {repo['owner']}, name: {repo['name']}]")
+        raise message(423, f"<Repository {repo['id']}:{repo['full_name']}> is archived")
 
 
 async def body_of(request: Request) -> Doc:
     try:
         found = await request.json()
     except ValueError:
-        raise message(422, "invalid character in JSON") from None
+        first = (await request.body())[:1].decode(errors="replace")
+        raise message(422, f"[]: invalid character '{first}' looking for beginning of value") from None
     if not isinstance(found, dict):
         raise message(422, "json: cannot unmarshal into Go value")
     return found

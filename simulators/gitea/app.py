@@ -11,11 +11,26 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from simulators.gitea import access, contents, git_http, git_repos, pulls, rest, reviews
+from simulators.gitea import (
+    access,
+    branches,
+    comments,
+    contents,
+    git_http,
+    hooks,
+    issues,
+    merges,
+    people,
+    pulls,
+    repos,
+    reviews,
+)
 from simulators.gitea.deliveries import Deliveries
 from simulators.gitea.state import Doc, State
 
 _LONGEST_HANG = 600.0
+# Comments before issues: the first route that fits is taken.
+_PARTS = (people, repos, hooks, branches, contents, comments, issues, pulls, merges, reviews, git_http)
 
 
 class Faults:
@@ -88,7 +103,7 @@ def create_app(state: State) -> Starlette:
         sending.cancel()
 
     app = Starlette(
-        routes=[*_CONTROL, *rest.ROUTES, *contents.ROUTES, *pulls.ROUTES, *reviews.ROUTES, *git_http.ROUTES],
+        routes=[*_CONTROL, *(route for part in _PARTS for route in part.ROUTES)],
         lifespan=lifespan,
         exception_handlers={access.RefusedError: access.refusal, 404: access.not_found},
     )
@@ -152,15 +167,19 @@ def _archive(_: State, repo: Doc, body: Doc) -> None:
     repo["archived"] = body.get("archived", True)
 
 
-def _rename(_: State, repo: Doc, body: Doc) -> None:
-    repo["old_names"].append(repo["full_name"].lower())
-    repo["name"] = body["name"]
-    repo["full_name"] = f"{repo['owner']}/{body['name']}"
+def _rename(state: State, repo: Doc, body: Doc) -> None:
+    state.rename(repo, repo["owner"], body["name"])
 
 
 def _protect(state: State, repo: Doc, body: Doc) -> None:
-    repo["protected"].append(body["branch"])
-    git_repos.write_hook(state.git_dir(repo), repo["protected"])
+    repo["rules"].append({"name": body["branch"], "shown": branches.rule({}, body["branch"])})
+    branches.protect(state, repo)
+
+
+def _lock(state: State, repo: Doc, body: Doc) -> None:
+    issue = state.issue(repo, body["number"])
+    if issue is not None:
+        issue["is_locked"] = body.get("locked", True)
 
 
 _CONTROL = [
@@ -171,5 +190,6 @@ _CONTROL = [
     Route("/_sim/requests", _list_requests),
     Route("/_sim/archive", _changing(_archive), methods=["POST"]),
     Route("/_sim/rename", _changing(_rename), methods=["POST"]),
+    Route("/_sim/lock", _changing(_lock), methods=["POST"]),
     Route("/_sim/protect", _changing(_protect), methods=["POST"]),
 ]

@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from simulators.gitea import access
-from simulators.gitea.access import Caller, message
+from simulators.gitea.access import Caller, Json, message
 from simulators.gitea.deliveries import Deliveries
 from simulators.gitea.state import Doc, State
 
@@ -86,7 +86,7 @@ def _number(request: Request, name: str, otherwise: int) -> int:
 
 def paged(request: Request, shown: list[Any]) -> Response:
     """One page with the number of all; `Link` comes with `linked` only."""
-    return JSONResponse(page_of(request, shown), headers={"X-Total-Count": str(len(shown))})
+    return Json(page_of(request, shown), headers={"X-Total-Count": str(len(shown))})
 
 
 def linked(request: Request, shown: list[Any]) -> Response:
@@ -107,4 +107,4 @@ def linked(request: Request, shown: list[Any]) -> Response:
 
 def whole(shown: list[Any]) -> Response:
     """All at once, with the number of all."""
-    return JSONResponse(shown, headers={"X-Total-Count": str(len(shown))})
+    return Json(shown, headers={"X-Total-Count": str(len(shown))})

@@ -4,11 +4,11 @@ import base64
 import subprocess
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from simulators.gitea import access, git_data, pushes, shapes_git
-from simulators.gitea.access import message
+from simulators.gitea.access import Json, message
 from simulators.gitea.calls import REPO, deliveries_of, enter, not_found
 from simulators.gitea.state import LEVELS, Doc, State
 
@@ -18,7 +18,7 @@ async def contents(request: Request) -> Response:
     path = request.path_params["path"]
     if request.method == "GET":
         ref = request.query_params.get("ref") or repo["default_branch"]
-        return JSONResponse(_file(state, repo, ref, path))
+        return Json(_file(state, repo, ref, path))
     access.need_not_archived(repo)
     body = await access.body_of(request)
     branch = body.get("new_branch") or body.get("branch") or repo["default_branch"]
@@ -29,7 +29,7 @@ async def contents(request: Request) -> Response:
     pushes.after(deliveries_of(request), repo, before, str(who.login))
     shown = _file(state, repo, branch, path)
     commit = shapes_git.branch_commit(state, repo, git_data.sha_of(state.git_dir(repo), branch))
-    return JSONResponse(
+    return Json(
         {"content": shown, "commit": commit, "verification": commit["verification"]},
         200 if request.method == "PUT" else 201,
     )

@@ -23,13 +23,18 @@ class Deliveries:
         self._more = asyncio.Event()
 
     def add(self, repo: Doc, event: str, event_type: str, body: Doc) -> None:
-        """One delivery per matching webhook, each with its own id."""
-        text = json.dumps(body, indent=2, ensure_ascii=False)
-        for plain, written in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
-            text = text.replace(plain, written)
-        for hook in self.state.docs["hooks"]:
-            if hook["repository"] == repo["id"] and hook["active"] and covers(hook, event_type):
+        """One delivery per matching webhook of repository, owner and server, each with its own id."""
+        text = _text(body)
+        hooks = self.state.docs["hooks"]
+        mine = [hook for hook in hooks if hook.get("repository") == repo["id"]]
+        owners = [hook for hook in hooks if hook.get("org") == repo["owner"]]
+        for hook in [*mine, *owners, *(hook for hook in hooks if hook.get("system"))]:
+            if hook["active"] and covers(hook, event_type):
                 self._queue(hook, event, event_type, text)
+
+    def send(self, hook: Doc, event: str, event_type: str, body: Doc) -> None:
+        """To one webhook, whatever it subscribed."""
+        self._queue(hook, event, event_type, _text(body))
 
     def again(self, delivery_id: str) -> bool:
         """A manual redelivery: the same bytes and signature under a new id."""
@@ -77,6 +82,14 @@ class Deliveries:
                 )
                 delivery["status"] = answer.status_code
         self.state.save()
+
+
+def _text(body: Doc) -> str:
+    """Indented JSON, in which only three characters are escaped."""
+    text = json.dumps(body, indent=2, ensure_ascii=False)
+    for plain, written in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
+        text = text.replace(plain, written)
+    return text
 
 
 def _headers(delivery: Doc, secret: str) -> dict[str, str]:

@@ -153,3 +153,41 @@ def deleted(out: Deliveries, repo: Doc, ref: str, sender: str) -> None:
         "sender": shapes.user(out.state, sender),
     }
     out.add(repo, "delete", "delete", body)
+
+
+def repository(out: Deliveries, repo: Doc, action: str, sender: str) -> None:
+    """Made or deleted; `organization` is the owner, whatever it is."""
+    body = {
+        "action": action,
+        "repository": shapes.repository(out.state, repo, repo["owner"]),
+        "organization": shapes.user(out.state, repo["owner"]),
+        "sender": shapes.user(out.state, sender),
+    }
+    out.add(repo, "repository", "repository", body)
+
+
+def forked(out: Deliveries, repo: Doc, fork: Doc, sender: str) -> None:
+    body = {
+        "forkee": shapes.repository(out.state, repo, sender),
+        "repository": shapes.repository(out.state, fork, sender),
+        "sender": shapes.user(out.state, sender),
+    }
+    out.add(repo, "fork", "fork", body)
+
+
+def test(out: Deliveries, repo: Doc, hook: Doc, sha: str, sender: str) -> None:
+    """What the test button sends to one webhook: a push in which nothing changed."""
+    commit = shapes_git.branch_commit(out.state, repo, sha)
+    body = {
+        "ref": f"refs/heads/{repo['default_branch']}",
+        "before": sha,
+        "after": sha,
+        "compare_url": f"{out.state.url}/{repo['full_name']}/compare/{sha}...{sha}",
+        "commits": [commit],
+        "total_commits": 1,
+        "head_commit": commit,
+        "repository": shapes.repository(out.state, repo, None, told=False),
+        "pusher": shapes.user(out.state, sender),
+        "sender": shapes.user(out.state, sender),
+    }
+    out.send(hook, "push", "push", body)

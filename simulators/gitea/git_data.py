@@ -109,6 +109,13 @@ def commit_files(git_dir: Path, sha: str) -> list[tuple[str, str]]:
     return [(line[0], line.split("\t", 1)[1]) for line in lines]
 
 
+def commit_lines(git_dir: Path, sha: str) -> tuple[int, int]:
+    """How many lines a commit added and removed."""
+    out = try_git(git_dir, "diff-tree", "--root", "-m", "--first-parent", "-r", "--no-commit-id", "--numstat", sha)
+    rows = [line.split("\t", 2) for line in (out or "").splitlines()]
+    return sum(_count(row[0]) for row in rows), sum(_count(row[1]) for row in rows)
+
+
 def can_merge(git_dir: Path, base: str, head: str) -> bool:
     return try_git(git_dir, "merge-tree", "--write-tree", base, head) is not None
 
@@ -146,3 +153,12 @@ def commit_blob(git_dir: Path, start: str, branch: str, path: str, content: byte
         tree = git_bytes(git_dir, "write-tree", more=more).decode().strip()
     made = git_bytes(git_dir, "commit-tree", tree, "-p", start, given=text.encode(), more=more).decode().strip()
     git(git_dir, "update-ref", f"refs/heads/{branch}", made)
+
+
+def merge(git_dir: Path, base: str, head: str, text: str, login: str) -> str:
+    """Merges a head that fits into the branch `base`; the new commit."""
+    tree = git(git_dir, "merge-tree", "--write-tree", base, head).split("\n", 1)[0]
+    parents = ("-p", sha_of(git_dir, base), "-p", head)
+    made = git_bytes(git_dir, "commit-tree", tree, *parents, given=text.encode(), more=person(login)).decode().strip()
+    git(git_dir, "update-ref", f"refs/heads/{base}", made)
+    return made

@@ -35,14 +35,14 @@ def write_hook(git_dir: Path, protected: list[str]) -> None:
     hook.chmod(0o755)
 
 
-def make(git_dir: Path, files: dict[str, str]) -> None:
-    """A bare repository whose main holds `files`; what the server must allow is in its own configuration."""
+def make(git_dir: Path, files: dict[str, str], branch: str = "main") -> None:
+    """A bare repository whose branch holds `files`; its own configuration says what the server must allow."""
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", **_IDENTITY}
 
     def git(*arguments: str) -> None:
         subprocess.run(["git", *arguments], check=True, env=environment, capture_output=True)
 
-    git("init", "--quiet", "--bare", "--initial-branch=main", str(git_dir))
+    git("init", "--quiet", "--bare", f"--initial-branch={branch}", str(git_dir))
     for setting in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant", "http.receivepack"):
         git("-C", str(git_dir), "config", setting, "true")
     git("-C", str(git_dir), "config", "receive.hideRefs", "refs/pull")
@@ -53,7 +53,13 @@ def make(git_dir: Path, files: dict[str, str]) -> None:
             path.write_text(content, encoding="utf-8")
         tree = ("--git-dir", str(git_dir), "--work-tree", folder)
         git(*tree, "add", "--all")
-        git(*tree, "commit", "--quiet", "--message", "First commit")
+        if files:
+            git(*tree, "commit", "--quiet", "--message", "First commit")
     shutil.rmtree(git_dir / "hooks", ignore_errors=True)
     write_hook(git_dir, [])
     (git_dir / "index").unlink(missing_ok=True)
+
+
+def fork(source: Path, git_dir: Path) -> None:
+    shutil.copytree(source, git_dir)
+    write_hook(git_dir, [])

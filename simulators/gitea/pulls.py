@@ -1,11 +1,11 @@
 """Pull requests."""
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from simulators.gitea import access, events, git_data, shapes_pulls
-from simulators.gitea.access import Caller, message
+from simulators.gitea import access, edits, events, git_data, shapes_git, shapes_pulls
+from simulators.gitea.access import Caller, Json, message
 from simulators.gitea.calls import REPO, deliveries_of, enter, linked, not_found, pull_of
 from simulators.gitea.state import Doc, State
 
@@ -35,7 +35,7 @@ async def _create(request: Request, state: State, who: Caller, repo: Doc) -> Res
     events.pull(deliveries_of(request), repo, made, "opened", str(who.login))
     if head_repo["id"] != repo["id"]:
         events.pull(deliveries_of(request), repo, made, "synchronized", str(who.login))
-    return JSONResponse(shown, 201)
+    return Json(shown, 201)
 
 
 def _head(state: State, repo: Doc, text: str) -> tuple[Doc, str]:
@@ -79,11 +79,52 @@ def _add(state: State, repo: Doc, login: str, body: Doc, head_repo: Doc, head: s
 
 
 async def pull(request: Request) -> Response:
-    state, who, repo = enter(request, "repository")
-    return JSONResponse(shapes_pulls.pull(state, repo, pull_of(state, repo, request), who.login))
+    state, who, repo = enter(request, "repository", write=request.method == "PATCH")
+    found = pull_of(state, repo, request)
+    if request.method == "PATCH":
+        access.need_not_archived(repo)
+        edits.apply(deliveries_of(request), repo, found, await access.body_of(request), who)
+        return Json(shapes_pulls.pull(state, repo, found, who.login), 201)
+    return Json(shapes_pulls.pull(state, repo, found, who.login))
+
+
+async def diff(request: Request) -> Response:
+    state, _, repo = enter(request, "repository")
+    found = pull_of(state, repo, request)
+    base, head = shapes_pulls.merge_base(state, repo, found), shapes_pulls.head_sha(state, repo, found)
+    if request.path_params["kind"] == "diff":
+        text = git_data.git(state.git_dir(repo), "diff", "--no-renames", base, head)
+    else:
+        text = git_data.git(state.git_dir(repo), "format-patch", "--stdout", f"{base}..{head}")
+    return Response(text, headers={"Content-Type": "text/plain; charset=utf-8"})
+
+
+async def files(request: Request) -> Response:
+    state, _, repo = enter(request, "repository")
+    found = pull_of(state, repo, request)
+    head = shapes_pulls.head_sha(state, repo, found)
+    changes = git_data.file_changes(state.git_dir(repo), shapes_pulls.merge_base(state, repo, found), head)
+    return _with_more(request, [shapes_git.changed_file(state, repo, head, one) for one in changes])
+
+
+async def commits(request: Request) -> Response:
+    state, _, repo = enter(request, "repository")
+    found = pull_of(state, repo, request)
+    base, head = shapes_pulls.merge_base(state, repo, found), shapes_pulls.head_sha(state, repo, found)
+    shas = git_data.commits_between(state.git_dir(repo), base, head)
+    return _with_more(request, [shapes_git.api_commit(state, repo, sha) for sha in shas])
+
+
+def _with_more(request: Request, shown: list[Doc]) -> Response:
+    answer = linked(request, shown)
+    answer.headers["X-HasMore"] = "true" if 'rel="next"' in answer.headers.get("Link", "") else "false"
+    return answer
 
 
 ROUTES = [
     Route(f"{REPO}/pulls", pulls, methods=["GET", "POST"]),
-    Route(f"{REPO}/pulls/{{number}}", pull),
+    Route(f"{REPO}/pulls/{{number:int}}.{{kind:str}}", diff),
+    Route(f"{REPO}/pulls/{{number}}", pull, methods=["GET", "PATCH"]),
+    Route(f"{REPO}/pulls/{{number}}/files", files),
+    Route(f"{REPO}/pulls/{{number}}/commits", commits),
 ]

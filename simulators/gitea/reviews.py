@@ -3,11 +3,11 @@
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from simulators.gitea import access, events, git_data, shapes, shapes_pulls
-from simulators.gitea.access import message
+from simulators.gitea.access import Json, message
 from simulators.gitea.calls import REPO, deliveries_of, enter, not_found, paged, pull_of
 from simulators.gitea.state import LEVELS, Doc, State, now
 
@@ -43,7 +43,7 @@ async def _create(request: Request, state: State, repo: Doc, pull: Doc) -> Respo
     for remark in remarks:
         _add_inline(state, repo, pull, review, remark)
     _finish(request, state, repo, pull, review, event, body.get("body", ""))
-    return JSONResponse(shapes_pulls.review(state, repo, pull, review))
+    return Json(shapes_pulls.review(state, repo, pull, review))
 
 
 def _check(pull: Doc, login: str, event: str, text: str, remarks: bool) -> None:
@@ -145,7 +145,7 @@ async def review(request: Request) -> Response:
     if request.method == "POST":
         body = await access.body_of(request)
         _submit(request, state, repo, pull, found, body)
-    return JSONResponse(shapes_pulls.review(state, repo, pull, found))
+    return Json(shapes_pulls.review(state, repo, pull, found))
 
 
 def _submit(request: Request, state: State, repo: Doc, pull: Doc, found: Doc, body: Doc) -> None:
@@ -163,7 +163,7 @@ async def review_comments(request: Request) -> Response:
     state, who, repo = enter(request, "repository")
     pull = pull_of(state, repo, request)
     found = shapes_pulls.inline_comments(state, _review_of(state, repo, pull, request, who.login))
-    return JSONResponse([shapes_pulls.inline_comment(state, repo, pull, one) for one in found])
+    return Json([shapes_pulls.inline_comment(state, repo, pull, one) for one in found])
 
 
 async def dismissals(request: Request) -> Response:
@@ -176,7 +176,7 @@ async def dismissals(request: Request) -> Response:
         raise message(403, "not need to dismiss this review because it's type is not Approve or change request")
     found |= {"dismissed": request.url.path.endswith("/dismissals"), "updated_at": now()}
     state.save()
-    return JSONResponse(shapes_pulls.review(state, repo, pull, found))
+    return Json(shapes_pulls.review(state, repo, pull, found))
 
 
 async def requested_reviewers(request: Request) -> Response:
@@ -194,7 +194,7 @@ async def requested_reviewers(request: Request) -> Response:
         made.append(asked)
         events.pull(deliveries_of(request), repo, pull, "review_requested", str(who.login), reviewer=login)
     state.save()
-    return JSONResponse([shapes_pulls.review(state, repo, pull, one) for one in made], 201)
+    return Json([shapes_pulls.review(state, repo, pull, one) for one in made], 201)
 
 
 def _known(state: State, login: str) -> str:
@@ -213,7 +213,7 @@ def _withdraw(state: State, repo: Doc, pull: Doc, logins: list[str]) -> None:
 
 async def reviewers(request: Request) -> Response:
     state, _, repo = enter(request, "repository")
-    return JSONResponse([shapes.user(state, login) for login in state.writers(repo)])
+    return Json([shapes.user(state, login) for login in state.writers(repo)])
 
 
 ROUTES = [

@@ -35,6 +35,12 @@ _FEATURES = {
 }
 
 
+def _features(repo: Doc) -> Doc:
+    """A switched-off tracker leaves out a whole key."""
+    hidden = set() if repo["has_issues"] else {"internal_tracker"}
+    return {key: value for key, value in _FEATURES.items() if key not in hidden} | {"has_issues": repo["has_issues"]}
+
+
 def user(state: State, login: str) -> Doc:
     found = state.user(login) or {"id": 0, "login": login}
     return {
@@ -68,18 +74,21 @@ def repository(state: State, repo: Doc, viewer: str | None, *, told: bool = True
     """`viewer` is whose permissions are told; no viewer is a stranger who may read; `told` off says none."""
     level = state.level(repo, state.user(viewer)) if viewer else LEVELS["read"]
     level = level if told else 0
+    parent = state.repository_by_id(repo["fork_of"])
+    issues = [one for one in repo["issues"] if one["state"] == "open" and not one["pull"]]
+    pulls = [one for one in repo["issues"] if one["state"] == "open" and one["pull"]]
     path = repo["full_name"]
     return {
         "id": repo["id"],
         "owner": user(state, repo["owner"]),
         "name": repo["name"],
         "full_name": path,
-        "description": "",
+        "description": repo["description"],
         "empty": False,
         "private": repo["private"],
-        "fork": False,
+        "fork": bool(repo["fork_of"]),
         "template": False,
-        "parent": None,
+        "parent": parent and repository(state, parent, viewer, told=told),
         "mirror": False,
         "size": 25,
         "language": "",
@@ -94,8 +103,8 @@ def repository(state: State, repo: Doc, viewer: str | None, *, told: bool = True
         "stars_count": 0,
         "forks_count": 0,
         "watchers_count": 1,
-        "open_issues_count": 1,
-        "open_pr_counter": 0,
+        "open_issues_count": len(issues),
+        "open_pr_counter": len(pulls),
         "release_counter": 0,
         "default_branch": repo["default_branch"],
         "archived": repo["archived"],
@@ -107,7 +116,7 @@ def repository(state: State, repo: Doc, viewer: str | None, *, told: bool = True
             "push": level >= LEVELS["write"],
             "pull": level >= LEVELS["read"],
         },
-        **_FEATURES,
+        **_features(repo),
         "repo_transfer": None,
     }
 
@@ -133,7 +142,7 @@ def issue(state: State, repo: Doc, one: Doc) -> Doc:
         "body": one["body"],
         "ref": "",
         "assets": [],
-        "labels": [],
+        "labels": [label(state, repo, known) for known in repo["labels"] if known["id"] in one["labels"]],
         "milestone": None,
         "assignee": assignees[0] if assignees else None,
         "assignees": assignees or None,
@@ -179,10 +188,69 @@ def hook(one: Doc) -> Doc:
         "id": one["id"],
         "type": "gitea",
         "branch_filter": "",
-        "config": {"content_type": "json", "url": one["url"]},
+        "config": {"content_type": one["content_type"], "url": one["url"]},
         "events": one["events"],
-        "authorization_header": "",
+        "authorization_header": one["authorization_header"],
         "active": one["active"],
-        "updated_at": "2026-11-30T20:51:24Z",
-        "created_at": "2026-11-30T20:51:24Z",
+        "updated_at": one["created_at"],
+        "created_at": one["created_at"],
+    }
+
+
+def label(state: State, repo: Doc, one: Doc) -> Doc:
+    return {
+        "id": one["id"],
+        "name": one["name"],
+        "exclusive": False,
+        "is_archived": False,
+        "color": one["color"],
+        "description": one["description"],
+        "url": f"{state.url}/api/v1/repos/{repo['full_name']}/labels/{one['id']}",
+    }
+
+
+def organisation(state: State, one: Doc) -> Doc:
+    return {
+        "id": one["id"],
+        "name": one["login"],
+        "full_name": "",
+        "email": "",
+        "avatar_url": f"{state.url}/avatars/{one['id']}",
+        "description": "",
+        "website": "",
+        "location": "",
+        "visibility": "public",
+        "repo_admin_change_team_access": False,
+        "username": one["login"],
+    }
+
+
+def timeline_entry(state: State, repo: Doc, found: Doc, one: Doc) -> Doc:
+    shown = comment(state, repo, one)
+    known = next((known for known in repo["labels"] if known["id"] == one.get("label")), None)
+    return {
+        "id": one["id"],
+        "type": one["kind"],
+        **{key: shown[key] for key in ("html_url", "pull_request_url", "issue_url", "user", "body")},
+        **{key: shown[key] for key in ("created_at", "updated_at")},
+        "old_project_id": 0,
+        "project_id": 0,
+        "old_milestone": None,
+        "milestone": None,
+        "tracked_time": None,
+        "old_title": one.get("old_title", ""),
+        "new_title": one.get("new_title", ""),
+        "old_ref": "",
+        "new_ref": "",
+        "ref_issue": None,
+        "ref_comment": None,
+        "ref_action": "none",
+        "ref_commit_sha": "",
+        "review_id": 0,
+        "label": known and label(state, repo, known),
+        "assignee": one.get("assignee") and user(state, one["assignee"]),
+        "assignee_team": None,
+        "removed_assignee": one.get("removed_assignee", False),
+        "resolve_doer": None,
+        "dependent_issue": None,
     }

@@ -68,10 +68,9 @@ def is_draft(one: Doc) -> bool:
 
 
 def mergeable(state: State, repo: Doc, one: Doc) -> bool:
-    return (
-        one["state"] == "open"
-        and not is_draft(one)
-        and git_data.can_merge(state.git_dir(repo), one["pull"]["base"], head_sha(state, repo, one))
+    """No draft, and no conflict; true after the merge too."""
+    return not is_draft(one) and git_data.can_merge(
+        state.git_dir(repo), f"refs/heads/{one['pull']['base']}", head_sha(state, repo, one)
     )
 
 
