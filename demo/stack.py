@@ -62,7 +62,6 @@ class Stack:
     secrets: Secrets = field(default_factory=Secrets)
     settings: dict[str, str] = field(default_factory=dict)
     """Extra `CCWEB_*` variables of ccweb's processes."""
-    gitea_mcp_version: str = "2026-03"
     running: dict[str, Running] = field(default_factory=dict)
 
     @property
@@ -149,11 +148,7 @@ class Stack:
             self._secret(name).chmod(0o600)
         command = self.directory / "bin" / "gitea-mcp"
         command.parent.mkdir(parents=True, exist_ok=True)
-        command.write_text(
-            f"#!/bin/sh\nSIM_GITEA_MCP_VERSION={self.gitea_mcp_version} "
-            f'exec "{sys.executable}" -I "{embedded.ROOT}/simulators/gitea_mcp/main.py" "$@"\n',
-            encoding="utf-8",
-        )
+        command.write_text(f'#!/bin/sh\nSIM_GITEA_MCP_VERSION=2026-03 exec {_gitea_mcp()} "$@"\n', encoding="utf-8")
         command.chmod(stat.S_IRWXU)
 
     def _program(self, part: str) -> Program:
@@ -184,6 +179,12 @@ class Stack:
 
     async def _ingress_ready(self) -> bool:
         return await _answers(f"{self.ingress_url}/readyz")
+
+
+def _gitea_mcp() -> str:
+    """The simulator, or a real gitea-mcp where CONTRACT_GITEA_MCP names its command."""
+    simulated = f"'{sys.executable}' -I '{embedded.ROOT}/simulators/gitea_mcp/main.py'"
+    return os.environ.get("CONTRACT_GITEA_MCP") or simulated
 
 
 async def _answers(url: str) -> bool:
