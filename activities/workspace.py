@@ -147,9 +147,8 @@ def _make_worktree(layout: Layout, commit: str) -> None:
     layout.worktree.parent.mkdir(parents=True, exist_ok=True)
     arguments = ["worktree", "add", "--quiet", "--detach", "--no-checkout", str(layout.worktree), commit]
     git.run(arguments, git_dir=layout.clone)
-    git.run(["read-tree", "HEAD"], repo=layout.repo)
-    git.hide_gitlinks(layout.repo)
-    git.run(["checkout-index", "--all", "--quiet"], repo=layout.repo)
+    git.index_head(layout.repo)
+    git.run(["checkout-index", "--all", "--index", "--quiet"], repo=layout.repo)
 
 
 def _resume(settings: Settings, layout: Layout, task_id: str, start: str) -> bool:

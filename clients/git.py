@@ -152,7 +152,7 @@ def run(
             os.killpg(process.pid, signal.SIGKILL)
             raise
     text = errors.decode(errors="replace")
-    if process.returncode and "No space left on device" in text:
+    if process.returncode and ("No space left on device" in text or "Disk quota exceeded" in text):
         raise WorkspaceError(ErrorCode.DISK_FULL, f"git {arguments[0]}")
     if process.returncode:
         raise GitError(arguments[0], text)
@@ -366,13 +366,22 @@ def commit_tree(repo: Repo, head: str, tree: str, message: str, bot: str) -> str
 def move_head(repo: Repo, commit: str) -> None:
     """Moves the detached HEAD and gives the worktree an index of that commit; no file is touched."""
     run(["update-ref", "--no-deref", "HEAD", check_sha(commit)], repo=repo)
-    run(["read-tree", "HEAD"], repo=repo)
-    hide_gitlinks(repo)
+    index_head(repo)
 
 
-def hide_gitlinks(repo: Repo) -> None:
-    """Marks each gitlink of the index so that no git ever looks into its folder (which the agent can fill)."""
-    entries = run(["ls-files", "-s", "-z"], repo=repo).split(b"\0")
-    links = [entry.split(b"\t", 1)[1] for entry in entries if entry.startswith(b"160000 ")]
+def index_head(repo: Repo, index: Mapping[str, str] | None = None) -> frozenset[bytes]:
+    """Gives the worktree's index (or the one that `index` names) what HEAD has; the paths of its gitlinks.
+
+    What the index knows of files that stay the same is kept, so they need not be read again. Each gitlink is
+    marked so that no git ever looks into its folder, which the agent can fill.
+    """
+    try:
+        run(["read-tree", "-m", "-i", "HEAD"], repo=repo, extra=index)
+    except GitError:  # an index that a power cut left unreadable
+        run(["read-tree", "HEAD"], repo=repo, extra=index)
+    entries = run(["ls-files", "-s", "-z"], repo=repo, extra=index).split(b"\0")
+    links = frozenset(entry.split(b"\t", 1)[1] for entry in entries if entry.startswith(b"160000 "))
     if links:
-        run(["update-index", "-z", "--skip-worktree", "--stdin"], repo=repo, data=b"\0".join(links) + b"\0")
+        data = b"".join(link + b"\0" for link in links)
+        run(["update-index", "-z", "--skip-worktree", "--stdin"], repo=repo, data=data, extra=index)
+    return links

@@ -3,83 +3,17 @@
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clients import git, git_tree
-from clients.git import Limits, Repo
 from domain.errors import ErrorCode, WorkspaceError
+from tests.workspace.place import LIMITS, Place, make_place, plain
 
 ODD_NAMES = [b"-rf", b"a\nb", b'"quoted"', b"caf\xe9", b"  blank ", b":(glob)*", b"*.txt", b"@{0}"]
-LIMITS = Limits(max_file_bytes=1_000_000, max_files=100)
-PERSON = {f"GIT_{who}_{what}": "x@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-
-
-def plain(*arguments: str, cwd: Path, check: bool = True, timeout: float = 20) -> str:
-    """git as a naive program runs it: in the agent's folder, believing what it finds there."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd.parent), **PERSON}
-    done = subprocess.run(
-        ["git", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=check
-    )
-    return done.stdout
-
-
-@dataclass(frozen=True)
-class Place:
-    """A bare clone outside, a detached worktree that the agent owns, and a file that planted code would make."""
-
-    repo: Repo
-    tree: Path
-    proof: Path
-
-    def program(self, name: str) -> Path:
-        """A program of the agent's that proves that it ran."""
-        path = self.tree.parent / name
-        path.write_text(f"#!/bin/sh\ntouch {self.proof}\ncat\n", encoding="utf-8")
-        path.chmod(0o755)
-        return path
-
-    def ran(self) -> bool:
-        """Whether planted code ran since the last look."""
-        found = self.proof.exists()
-        self.proof.unlink(missing_ok=True)
-        return found
-
-    def snapshot(self) -> dict[str, str]:
-        """Name to mode and blob of what publish would commit."""
-        listed = git.run(["ls-tree", "-r", "-z", git_tree.snapshot(self.repo, LIMITS)], repo=self.repo)
-        entries = (entry.split(b"\t", 1) for entry in listed.split(b"\0") if entry)
-        return {os.fsdecode(name): facts.decode() for facts, name in entries}
-
-    def content(self, name: str) -> bytes:
-        blob = self.snapshot()[name].split()[2]
-        return git.run(["cat-file", "blob", blob], repo=self.repo)
-
-    def refused(self) -> ErrorCode:
-        with pytest.raises(WorkspaceError) as caught:
-            git_tree.snapshot(self.repo, LIMITS)
-        return caught.value.code
-
-
-def make_place(root: Path, prepare: Callable[[Path], None] = lambda _: None) -> Place:
-    source, clone, tree = root / "source", root / "clone.git", root / "trees" / "issue-1"
-    source.mkdir()
-    plain("init", "-q", "-b", "main", cwd=source)
-    (source / "file.txt").write_text("one\n")
-    plain("add", "-A", cwd=source)
-    prepare(source)
-    plain("commit", "-q", "-m", "first", cwd=source)
-    plain("clone", "-q", "--bare", str(source), str(clone), cwd=root)
-    tree.parent.mkdir()
-    git.run(["worktree", "add", "--quiet", "--detach", "--no-checkout", str(tree), "main"], git_dir=clone)
-    repo = Repo(clone / "worktrees" / "issue-1", clone, tree)
-    git.run(["read-tree", "HEAD"], repo=repo)
-    git.hide_gitlinks(repo)
-    git.run(["checkout-index", "--all", "--quiet"], repo=repo)
-    return Place(repo, tree, root / "proof")
 
 
 @pytest.fixture
@@ -168,11 +102,25 @@ def test_a_repository_planted_at_a_gitlink_is_never_looked_into(state_dir: Path)
     git.run(["update-index", "-z", "--no-skip-worktree", "--stdin"], repo=place.repo, data=b"sub\0")
     plain("status", cwd=place.tree)
     assert place.ran()
-    git.hide_gitlinks(place.repo)
+    git.index_head(place.repo)
     plain("status", cwd=place.tree)
     assert not place.ran(), "Codex's own git status at the start of a turn"
-    assert place.snapshot()["sub"].startswith("160000 commit 1111")
+    assert place.refused() == ErrorCode.NESTED_REPOSITORY
     assert not place.ran()
+
+
+def test_a_submodule_stays_as_it_is(state_dir: Path) -> None:
+    place = make_place(state_dir, add_gitlink)
+    (place.tree / "new.txt").write_text("new")
+    assert place.snapshot()["sub"].startswith("160000 commit 1111")
+
+
+def test_files_in_the_folder_of_a_submodule_are_not_left_out_in_silence(state_dir: Path) -> None:
+    place = make_place(state_dir, add_gitlink)
+    (place.tree / "sub").mkdir()
+    (place.tree / "sub" / "work.txt").write_text("work")
+    assert plain("status", "--porcelain", cwd=place.tree) == ""
+    assert place.refused() == ErrorCode.NESTED_REPOSITORY
 
 
 def test_a_nested_repository_is_refused(place: Place) -> None:
@@ -248,12 +196,15 @@ def test_a_folder_replaced_by_a_link_is_a_link(state_dir: Path) -> None:
     assert taken["folder"].startswith("120000") and "folder/passwd" not in taken
 
 
-def test_a_fifo_as_gitignore_ends_in_an_error_not_in_waiting(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.mkfifo(place.tree / ".gitignore")
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes"])
+def test_rules_that_are_a_fifo_are_refused_at_once(place: Place, name: str) -> None:
+    os.mkfifo(place.tree / name)
+    (place.tree / "file.txt").write_text("changed")
     with pytest.raises(subprocess.TimeoutExpired):
         plain("add", "-A", cwd=place.tree, timeout=1)
-    monkeypatch.setattr(git_tree, "_LIST_LIMIT", 1.0)
-    assert place.refused() == ErrorCode.WORKSPACE_UNAVAILABLE
+    started = time.monotonic()
+    assert place.refused() == ErrorCode.SPECIAL_FILE
+    assert time.monotonic() - started < 5
 
 
 def test_a_fifo_in_place_of_a_file_is_refused(place: Place) -> None:
