@@ -35,9 +35,7 @@ class Caller:
 
 
 def message(status: int, text: str, more: Doc | None = None) -> RefusedError:
-    return RefusedError(
-        JSONResponse({**(more or {}), "message": text, "url": "http://127.0.0.1/api/swagger"}, status)
-    )
+    return RefusedError(Json({**(more or {}), "message": text, "url": "http://127.0.0.1/api/swagger"}, status))
 
 
 def caller(state: State, request: Request) -> Caller:

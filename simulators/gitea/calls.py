@@ -43,7 +43,7 @@ def not_found(*errors: str) -> access.RefusedError:
 
 def issue_of(state: State, repo: Doc, request: Request) -> Doc:
     """The issue of the path; an index that is no number is a 500, as measured."""
-    number = request.path_params["number"]
+    number = str(request.path_params["number"])
     if not number.isdecimal():
         raise message(500, "")
     found = state.issue(repo, int(number))

@@ -38,6 +38,8 @@ class State:
             "comments",
             "reviews",
             "inline_comments",
+            "timeline",
+            "statuses",
             "reactions",
             "hooks",
             "deliveries",

@@ -58,7 +58,7 @@ class Gitea:
 
 
 @contextlib.contextmanager
-def running_gitea(directory: Path) -> Iterator[Gitea]:
+def running_gitea(directory: Path, seed: Doc | None = None) -> Iterator[Gitea]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -67,7 +67,7 @@ def running_gitea(directory: Path) -> Iterator[Gitea]:
         try:
             until(lambda: _open(port))
             gitea = Gitea(f"http://127.0.0.1:{port}")
-            gitea.ask("POST", "/_sim/seed", _SEED)
+            gitea.ask("POST", "/_sim/seed", seed or _SEED)
             yield gitea
         finally:
             process.kill()  # a request that hangs on purpose would hold up a gentle end
