@@ -126,7 +126,7 @@ async def _seed(request: Request) -> Response:
 
 
 async def _list_deliveries(request: Request) -> Response:
-    return JSONResponse(request.app.state.gitea.docs["deliveries"])
+    return JSONResponse(list(request.app.state.deliveries.all.values()))
 
 
 async def _redeliver(request: Request) -> Response:

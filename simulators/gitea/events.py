@@ -74,7 +74,7 @@ def pull(
     """Event `pull_request`; which kind it is only `X-Gitea-Event-Type` says."""
     suffix, by_sender = _KINDS.get(action, ("", False))
     kind = {"review_requested": "pull_request_review_request", "synchronized": "pull_request_sync"}.get(action)
-    viewer = repo["owner"] if action == "synchronized" else one["author"]
+    viewer = out.state.owners(repo)[0] if action == "synchronized" else one["author"]
     if by_sender or reviewer or one["pull"]["merged_at"]:
         viewer = sender
     body = {
@@ -125,7 +125,7 @@ def push(out: Deliveries, repo: Doc, ref: str, before: str, after: str, sender: 
         "commits": [shapes_git.pushed_commit(out.state, repo, sha) for sha in new],
         "total_commits": len(new),
         "head_commit": shapes_git.pushed_commit(out.state, repo, after),
-        "repository": shapes.repository(out.state, repo, repo["owner"]),
+        "repository": shapes.repository(out.state, repo, out.state.owners(repo)[0]),
         "pusher": shapes.user(out.state, sender),
         "sender": shapes.user(out.state, sender),
     }
@@ -149,7 +149,7 @@ def deleted(out: Deliveries, repo: Doc, ref: str, sender: str) -> None:
         "ref": ref.split("/", 2)[2],
         "ref_type": "tag" if ref.startswith("refs/tags/") else "branch",
         "pusher_type": "user",
-        "repository": shapes.repository(out.state, repo, repo["owner"]),
+        "repository": shapes.repository(out.state, repo, out.state.owners(repo)[0]),
         "sender": shapes.user(out.state, sender),
     }
     out.add(repo, "delete", "delete", body)
@@ -159,7 +159,7 @@ def repository(out: Deliveries, repo: Doc, action: str, sender: str) -> None:
     """Made or deleted; `organization` is the owner, whatever it is."""
     body = {
         "action": action,
-        "repository": shapes.repository(out.state, repo, repo["owner"]),
+        "repository": shapes.repository(out.state, repo, out.state.owners(repo)[0]),
         "organization": shapes.user(out.state, repo["owner"]),
         "sender": shapes.user(out.state, sender),
     }

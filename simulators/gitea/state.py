@@ -42,8 +42,6 @@ class State:
             "statuses",
             "reactions",
             "hooks",
-            "deliveries",
-            "queue",
         )
         known: Doc = json.loads(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
         return {"counters": {}, **{name: [] for name in tables}} | known

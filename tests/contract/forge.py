@@ -37,7 +37,7 @@ class Forge:
     def ask(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> httpx.Response:
         """One call below /api/v1, as the owner unless another token is given."""
         headers = {"Authorization": f"token {token or self.owner_token}"}
-        return httpx.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers, timeout=30)
+        return place.HTTP.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers)
 
     def on_repo(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> httpx.Response:
         return self.ask(method, f"/repos/{self.full_name}{path}", body, token=token)

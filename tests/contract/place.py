@@ -29,6 +29,7 @@ TASK = "gitea-task-0123456789abcdef"
 LEASE = f"{TASK}/1"
 VERSIONS = ("2025-07", "2026-03")
 Doc = dict[str, Any]
+HTTP = httpx.Client(timeout=30)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Gitea:
 
     def ask(self, method: str, path: str, body: Doc | None = None, token: str = ALICE) -> Any:
         headers = {"Authorization": f"token {token}"}
-        answer = httpx.request(method, f"{self.url}{path}", json=body, headers=headers)
+        answer = HTTP.request(method, f"{self.url}{path}", json=body, headers=headers)
         answer.raise_for_status()
         return answer.json()
 

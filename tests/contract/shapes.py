@@ -13,9 +13,14 @@ def api(name: str) -> dict[str, Any]:
     return _read(DATA / "gitea_api" / f"{name}.json")
 
 
+def capture(name: str) -> dict[str, Any]:
+    """One captured delivery: method, path, headers, body."""
+    return _read(DATA / "webhooks" / f"{name}.json")
+
+
 def delivery(name: str) -> Any:
     """The body of one captured delivery."""
-    return json.loads(_read(DATA / "webhooks" / f"{name}.json")["body"])
+    return json.loads(capture(name)["body"])
 
 
 def _read(path: Path) -> dict[str, Any]:

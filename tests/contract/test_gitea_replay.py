@@ -165,12 +165,11 @@ def replay(row: Row, world: World) -> list[str]:
     row.before(world)
     body = row.body if row.body is not None else request.get("body")
     content = json.dumps(body).replace("19f00e596e79ebfc93269579d8f4c96d6e882988", world.ids["head"])
-    answer = httpx.request(
+    answer = world.http.request(
         request["method"],
         world.url + path_of(row, world, request["path"]),
         content=content if body is not None else b"not json" if request["method"] == "POST" else None,
         headers=headers_of(row, request, pair.get("note", "")),
-        timeout=30,
     )
     row.after(world)
     return different(answer, expected)

@@ -42,6 +42,7 @@ def token(login: str, scopes: str = "all") -> str:
 @dataclass
 class World:
     url: str
+    http: httpx.Client
     ids: dict[str, Any] = field(default_factory=dict)
 
     def ask(
@@ -49,7 +50,7 @@ class World:
     ) -> httpx.Response:
         """One call below /api/v1."""
         given = headers if headers is not None else {"Authorization": f"token {token(by)}"}
-        return httpx.request(method, f"{self.url}/api/v1{path}", json=body, headers=given, timeout=30)
+        return self.http.request(method, f"{self.url}/api/v1{path}", json=body, headers=given)
 
     def make(self, method: str, path: str, body: Any = None, *, by: str = "alice") -> Any:
         """The same, and it has to work."""
@@ -71,17 +72,17 @@ class World:
         return str(made["commit"]["id"])
 
     def deliveries(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = httpx.get(f"{self.url}/_sim/deliveries", timeout=30).json()
+        found: list[dict[str, Any]] = self.http.get(f"{self.url}/_sim/deliveries").json()
         return found
 
     def sim(self, path: str, body: Any) -> None:
-        httpx.post(f"{self.url}/_sim/{path}", json=body, timeout=30).raise_for_status()
+        self.http.post(f"{self.url}/_sim/{path}", json=body).raise_for_status()
 
 
 @contextlib.contextmanager
 def running(directory: Path) -> Iterator[World]:
-    with running_gitea(directory, seed=_seed()) as gitea:
-        world = World(gitea.url)
+    with running_gitea(directory, seed=_seed()) as gitea, httpx.Client(timeout=30) as http:
+        world = World(gitea.url, http)
         _organisation(world)
         _demo(world)
         _issues(world)
