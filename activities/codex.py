@@ -107,7 +107,8 @@ class CodexActivities:
                 # Archived already, or gone: nothing is left to do.
                 with contextlib.suppress(RpcError):
                     await client.call("thread/archive", {"threadId": request.thread_id})
-        await asyncio.to_thread(remove_worktree, settings, request)
+        async with _locked(settings, request.repository.id):
+            await asyncio.to_thread(remove_worktree, settings, request)
 
 
 def _detaching() -> bool:

@@ -2,27 +2,34 @@
 
 import asyncio
 import contextlib
-import shutil
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 from temporalio import activity
 
+from activities import worktree
 from activities.layout import Layout
 from activities.waiting import heartbeats, nothing_in_flight
-from clients import git, git_tree, lease
+from clients import folders, git, git_move, git_tree, lease
 from clients.git import GitError, Limits, Remote
+from clients.git_tree import Salvage
 from domain.errors import ErrorCode, WorkspaceError
 from domain.events import SessionClose, Settled, SettleRequest, Workspace, WorkspaceRequest
 from settings import Settings
 
 _AGENTS_FILE = "AGENTS.md"
 _MAX_INSTRUCTIONS = 32_000
+_SHOWN = 5
+"""Paths that a message names."""
 _SETTLE_LIMIT = 300.0
 """Seconds of git in one settle; together with the wait before it less than the activity may take."""
 
 
 class SettledState(BaseModel):
-    """What a task left behind. `open`: it had the worktree when we last heard, so its changes are its own."""
+    """What a task left behind. `open`: it had the worktree when we last heard, so its changes are its own.
+
+    `making`: the worktree was being made, no task ever ran there. `moving`: the commit that it was being moved to.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,6 +37,8 @@ class SettledState(BaseModel):
     head: str
     tree: str
     open: bool
+    making: bool = False
+    moving: str = ""
 
 
 class WorkspaceActivities:
@@ -82,12 +91,15 @@ def prepare(settings: Settings, layout: Layout, request: WorkspaceRequest) -> Wo
     _bring(settings, layout, remote, request)
     branch = branch_of(request)
     base = _commit_of(layout, f"refs/remotes/origin/{git.check_branch(request.repository.default_branch)}")
-    start = git.resolve(layout.clone, f"refs/remotes/origin/{branch}") or _start(layout, request, base)
+    there = git.resolve(layout.clone, f"refs/remotes/origin/{branch}")
+    start = there or _start(layout, request, base)
+    left = _left(layout)
     resumed = False
-    if (layout.git_dir / "HEAD").exists() and layout.worktree.exists():
-        resumed = _resume(settings, layout, request.task_id, start)
+    if not layout.worktree.exists() or (left is not None and left.making):
+        _record(layout, SettledState(task_id=request.task_id, head=start, tree="", open=True, making=True))
+        worktree.make(layout, start)
     else:
-        _make_worktree(layout, start)
+        resumed = _resume(settings, layout, left, request.task_id, _Target(start, published=there is not None))
     layout.tmp.mkdir(parents=True, exist_ok=True)
     head = git.word(["rev-parse", "HEAD"], repo=layout.repo)
     _record(layout, SettledState(task_id=request.task_id, head=head, tree="", open=True))
@@ -121,6 +133,7 @@ def _claim(layout: Layout, repository_id: int) -> None:
 
 def _bring(settings: Settings, layout: Layout, remote: Remote, request: WorkspaceRequest) -> None:
     if layout.clone.exists():
+        worktree.clear_locks(layout, settings.git_timeout)
         git.fetch(remote, layout.clone, git.ALL_BRANCHES, settings.git_timeout)
     else:
         git.clone(remote, layout.clone, settings.git_timeout)
@@ -140,51 +153,119 @@ def _commit_of(layout: Layout, ref: str) -> str:
     return found
 
 
-def _make_worktree(layout: Layout, commit: str) -> None:
-    """A fresh detached worktree; what a cut attempt left of it is removed, no task ever ran there."""
-    shutil.rmtree(layout.worktree, ignore_errors=True)
-    git.run(["worktree", "prune"], git_dir=layout.clone)
-    layout.worktree.parent.mkdir(parents=True, exist_ok=True)
-    arguments = ["worktree", "add", "--quiet", "--detach", "--no-checkout", str(layout.worktree), commit]
-    git.run(arguments, git_dir=layout.clone)
-    git.index_head(layout.repo)
-    git.run(["checkout-index", "--all", "--index", "--quiet"], repo=layout.repo)
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where the session's branch stands now. `published`: Gitea has it, so our work must build on it."""
+
+    commit: str
+    published: bool
 
 
-def _resume(settings: Settings, layout: Layout, task_id: str, start: str) -> bool:
-    """Accepts exactly the state that the last task left; True when it holds unpublished changes.
+def _resume(settings: Settings, layout: Layout, left: SettledState | None, task_id: str, target: _Target) -> bool:
+    """Accepts exactly the state that the last task left, and follows the branch; True when it holds unpublished work.
 
     Changes of a task that ended without settling are saved under its own name first, so they are accounted for.
+
+    Raises:
+        WorkspaceError: workspace_dirty.
     """
+    worktree.mend(layout, left.head if left else target.commit)
+    worktree.mend_pointer(layout)
+    git_tree.clear_scratch(layout.repo)
+    if left is not None and left.moving:
+        left = _move_on(settings, layout, left)
     head = git.word(["rev-parse", "HEAD"], repo=layout.repo)
-    tree = git_tree.snapshot(layout.repo, _limits(settings))
-    left = _left(layout)
-    clean = tree == _tree_of(layout, head)
-    if left is None and not clean:
-        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, "the worktree holds changes of no known task")
-    if left is not None and left.open and left.task_id != task_id and not clean:
-        _save(layout, settings, left.task_id, head, tree)
-    if left is not None and not left.open and (left.head, left.tree) != (head, tree):
-        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, "the worktree changed since the last task settled it")
-    if clean and start != head and _is_ancestor(layout, head, start):
-        _make_worktree(layout, start)
+    found = git_tree.salvage(layout.repo, _limits(settings))
+    clean = found.tree == _tree_of(layout, head) and not found.refused
+    if left is None or not left.open or left.task_id != task_id:
+        _account(settings, layout, left, head, found)
+    if found.tree is None or found.refused:
+        return True
+    if target.commit != head and (clean or target.published):
+        state = left or SettledState(task_id=task_id, head=head, tree=found.tree, open=True)
+        return _follow(layout, state, target.commit, found.tree)
     return not clean
+
+
+def _account(settings: Settings, layout: Layout, left: SettledState | None, head: str, found: Salvage) -> None:
+    """Refuses what no task accounts for, and saves what a task left that ended without settling.
+
+    Raises:
+        WorkspaceError: workspace_dirty.
+    """
+    if found.refused or found.tree is None:
+        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, _odd(layout, left, found))
+    clean = found.tree == _tree_of(layout, head)
+    if left is None and not clean:
+        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, f"{layout.worktree} holds changes of no known task{_AGAIN}")
+    if left is not None and left.open and not clean:
+        _save(layout, settings, left.task_id, head, found.tree)
+    if left is not None and not left.open and (left.head, left.tree) != (head, found.tree):
+        detail = f"{layout.worktree} changed since {left.task_id} settled it{_AGAIN}"
+        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, detail)
+
+
+_AGAIN = "; put it back as it was, or move the folder away to start anew, then unblock"
+
+
+def _odd(layout: Layout, left: SettledState | None, found: Salvage) -> str:
+    """Names what cannot be saved first: lists show the beginning."""
+    names = "; ".join(error.detail for error in found.refused[:_SHOWN])
+    more = f"; and {len(found.refused) - _SHOWN} more" if len(found.refused) > _SHOWN else ""
+    whose = f" left by {left.task_id}" if left else ""
+    saved = f", all else is saved in refs/ccweb/wip/{left.task_id}" if left and found.tree else ""
+    return f"{names}{more}{whose}{saved}. Remove or move it in {layout.worktree}, then unblock"
+
+
+def _follow(layout: Layout, left: SettledState, commit: str, tree: str) -> bool:
+    """Moves the worktree to where the branch stands now, with its own changes; stays where both changed a file.
+    True when it has changes of its own.
+
+    HEAD only ever stood where Gitea had it, so nothing unpublished is left behind, whatever happened to the branch.
+    """
+    if commit == git.pushed(layout.repo):  # a publish that was cut: what moved the branch came from here
+        git.move_head(layout.repo, commit)
+        return tree != _tree_of(layout, commit)
+    steps = git_move.plan(layout.repo, commit, tree)
+    if not steps.conflicts:
+        _record(layout, left.model_copy(update={"moving": commit}))
+        git_move.move(layout.repo, steps)
+    return steps.own
+
+
+def _move_on(settings: Settings, layout: Layout, left: SettledState) -> SettledState:
+    """Ends a move that was cut; then the worktree is as accounted for as it was before.
+
+    Raises:
+        WorkspaceError: workspace_dirty, somebody else was at work in it since.
+    """
+    found = git_tree.salvage(layout.repo, _limits(settings))
+    steps = git_move.plan(layout.repo, left.moving, found.tree) if found.tree and not found.refused else None
+    if steps is None or steps.conflicts:
+        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, f"{layout.worktree} changed while it was being moved{_AGAIN}")
+    git_move.move(layout.repo, steps)
+    moved = left.model_copy(update={"head": left.moving, "moving": "", "open": True})
+    _record(layout, moved)
+    return moved
 
 
 def settle(settings: Settings, request: SettleRequest) -> Settled:
     """See `WorkspaceActivities.settle_workspace`."""
     layout = Layout.of_session(settings, request.session_key)
+    worktree.mend(layout, request.workspace.head)
     head = git.word(["rev-parse", "HEAD"], repo=layout.repo)
-    try:
-        tree = git_tree.snapshot(layout.repo, _limits(settings))
-    except WorkspaceError as error:
-        if error.retryable:
-            raise
-        # It cannot be saved as a tree (a nested repository, a huge file). The files stay; prepare will say so.
-        return Settled(tree="", published=_published(settings, request, head))
-    wip = None if tree == _tree_of(layout, head) else _save(layout, settings, request.task_id, head, tree)
-    _record(layout, SettledState(task_id=request.task_id, head=head, tree=tree, open=False))
-    return Settled(tree=tree, wip_commit=wip, published=_published(settings, request, head))
+    found = git_tree.salvage(layout.repo, _limits(settings))
+    wip = None
+    if found.tree is not None and found.tree != _tree_of(layout, head):
+        wip = _save(layout, settings, request.task_id, head, found.tree)
+    if not found.refused:
+        _record(layout, SettledState(task_id=request.task_id, head=head, tree=found.tree or "", open=False))
+    return Settled(
+        tree=found.tree or "",
+        wip_commit=wip,
+        published=_published(settings, request, head),
+        unsaved=[error.detail for error in found.refused[:_SHOWN]],
+    )
 
 
 def _published(settings: Settings, request: SettleRequest, head: str) -> str | None:
@@ -208,14 +289,6 @@ def _tree_of(layout: Layout, commit: str) -> str:
     return git.word(["rev-parse", f"{commit}^{{tree}}"], repo=layout.repo)
 
 
-def _is_ancestor(layout: Layout, older: str, newer: str) -> bool:
-    try:
-        git.run(["merge-base", "--is-ancestor", older, newer], git_dir=layout.clone)
-    except GitError:
-        return False
-    return True
-
-
 def _left(layout: Layout) -> SettledState | None:
     if not layout.settled.exists():
         return None
@@ -230,13 +303,35 @@ def _record(layout: Layout, state: SettledState) -> None:
 
 
 def remove_worktree(settings: Settings, request: SessionClose) -> None:
-    """Removes a closed session's worktree; its unpublished changes are kept under `refs/ccweb/wip/`."""
+    """Removes a closed session's worktree; its unpublished changes are kept under `refs/ccweb/wip/`.
+
+    The caller holds the host's lock of the repository.
+
+    Raises:
+        WorkspaceError: workspace_dirty, it holds what cannot be saved, so it stays; workspace_unavailable.
+    """
     layout = Layout.of(settings, request.repo_key, request.kind, request.number)
-    for folder in (layout.worktree, layout.tmp):
-        shutil.rmtree(folder, ignore_errors=True)
-    if layout.clone.exists():
-        git.run(["worktree", "prune"], git_dir=layout.clone)
+    left = _left(layout)
+    if layout.worktree.exists() and not (left is not None and left.making):
+        _save_before_removal(settings, layout, left)
+    worktree.erase(layout)
+    folders.erase(layout.tmp)
     layout.settled.unlink(missing_ok=True)
+
+
+def _save_before_removal(settings: Settings, layout: Layout, left: SettledState | None) -> None:
+    """Saves what no ref holds yet, under the name of the task that left it or else of the session."""
+    if left is not None:
+        worktree.mend(layout, left.head)
+    worktree.mend_pointer(layout)
+    head = git.word(["rev-parse", "HEAD"], repo=layout.repo)
+    found = git_tree.salvage(layout.repo, _limits(settings))
+    known = left is not None and not left.open and (left.head, left.tree) == (head, found.tree)
+    if found.tree is not None and found.tree != _tree_of(layout, head) and not known:
+        name = left.task_id if left is not None and left.open else f"{layout.session}-{found.tree[:12]}"
+        _save(layout, settings, name, head, found.tree)
+    if found.refused:
+        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, _odd(layout, left, found))
 
 
 def base_instructions(layout: Layout, base: str) -> str:

@@ -23,6 +23,7 @@ from domain.errors import ErrorCode, WorkspaceError
 ASKPASS = Path(__file__).resolve().parent / "askpass.sh"
 _PLACES = os.pathsep.join(("/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/opt/local/bin"))
 _LOCAL_LIMIT = 120.0
+_PUSHED = "refs/worktree/ccweb-pushed"
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 ALL_BRANCHES = ("+refs/heads/*:refs/remotes/origin/*",)
 _BRANCH = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,200}(?<![./])")
@@ -329,28 +330,52 @@ def publish(
 
     remote = Remote(url, bot, token)
     with within(limit):
+        there = remote_sha(remote, repo.common_dir, f"refs/heads/{check_branch(branch)}", limit)
+        cut = there is not None and there == pushed(repo) != word(["rev-parse", "HEAD"], repo=repo)
+        if there is not None and cut:
+            move_head(repo, there)
         head = word(["rev-parse", "HEAD"], repo=repo)
         tree = git_tree.snapshot(repo, limits)
-        there = remote_sha(remote, repo.common_dir, f"refs/heads/{check_branch(branch)}", limit)
-        if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo) and there in {None, head}:
+        if tree == word(["rev-parse", f"{head}^{{tree}}"], repo=repo):
+            if cut:
+                return Published(head, created=False)
             raise WorkspaceError(ErrorCode.NOTHING_TO_PUBLISH, head)
-        commit = _pushed_before(repo, remote, there, head, tree, limit) or commit_tree(repo, head, tree, message, bot)
-        if commit != there:
-            before_push()
-            push(remote, repo, commit, branch, limit)
+        if there not in {None, head}:
+            raise WorkspaceError(ErrorCode.PUBLISH_CONFLICT, _moved(remote, repo, branch, tree, limit))
+        commit = commit_tree(repo, head, tree, message, bot)
+        run(["update-ref", _PUSHED, commit], repo=repo)
+        before_push()
+        push(remote, repo, commit, branch, limit)
     move_head(repo, commit)
     run(["update-ref", f"refs/remotes/origin/{branch}", commit], git_dir=repo.common_dir)
-    return Published(commit, created=commit != there)
+    return Published(commit, created=True)
 
 
-def _pushed_before(repo: Repo, remote: Remote, there: str | None, head: str, tree: str, limit: float) -> str | None:
-    """The branch's commit when it is ours of an attempt that was cut after its push: same parent, same tree."""
-    if there is None or there == head:
+def pushed(repo: Repo) -> str | None:
+    """The last commit that `publish` pushed, or was about to push, from this worktree."""
+    try:
+        return word(["rev-parse", "--verify", "--quiet", _PUSHED], repo=repo)
+    except GitError:
         return None
-    if resolve(repo.common_dir, there) is None:
-        fetch(remote, repo.common_dir, [there], limit)
-    found = word(["rev-parse", f"{there}^{{tree}}", f"{there}^@"], repo=repo).split()
-    return there if found == [tree, head] else None
+
+
+def _moved(remote: Remote, repo: Repo, branch: str, tree: str, limit: float) -> str:
+    """What the agent can do about a branch that others moved or rewrote."""
+    from clients import git_move  # noqa: PLC0415  # it builds on this module
+
+    ref = f"refs/remotes/origin/{branch}"
+    fetch(remote, repo.common_dir, [f"+refs/heads/{branch}:{ref}"], limit)
+    conflicts = git_move.plan(repo, word(["rev-parse", ref], repo=repo), tree).conflicts
+    if not conflicts:
+        return (
+            f"{branch} moved in Gitea since this work began; nothing was pushed. Nobody else changed your files: "
+            "reply that your changes are kept; the next turn takes over the new version together with them"
+        )
+    return (
+        f"{branch} moved in Gitea since this work began; nothing was pushed. Others changed too: "
+        f"{git_move.shown(conflicts)}. Their version: `git show origin/{branch}:PATH`. Undo yours in these files "
+        "(`git show HEAD:PATH > PATH`), and reply what is to be done again; the next turn starts from their version"
+    )
 
 
 def commit_tree(repo: Repo, head: str, tree: str, message: str, bot: str) -> str:

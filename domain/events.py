@@ -400,6 +400,8 @@ class Settled(Record):
     wip_commit: str | None = None
     published: str | None = None
     """SHA that `publish` pushed and Gitea's branch really shows, if any."""
+    unsaved: list[str] = []
+    """What stays in the worktree but could not be saved: path and reason, the first few."""
 
 
 class SessionClose(Record):

@@ -185,6 +185,11 @@ class AgentTask:
 
     async def _blocked_workspace(self) -> Next:
         self._unblocked.clear()
+        if workflow.patched("say-blocked"):
+            try:
+                await self._do(calls.post_receipt(self._task.abnormal_end()))
+            except ActivityError as error:
+                self._task.note(f"the block could not be told: {calls.failure_of(error).text}")
         await self._do(workflow.wait_condition(lambda: bool(self._unblocked) or self._resource_closed))
         if not self._unblocked:
             return self._closed_with_resource()
@@ -289,6 +294,8 @@ class AgentTask:
             self._task.note(f"settle: {calls.failure_of(error).text}")
             return
         self._task.commit = settled.published or self._task.commit
+        if settled.unsaved:
+            self._task.note(f"not saved: {'; '.join(settled.unsaved)}")
 
     async def _read_back(self) -> outcomes.Found:
         return self._task.read_back(await self._do(calls.verify_reply(self._task.verify_request())))

@@ -15,19 +15,26 @@ _WHAT_TO_DO = {
     TaskState.WAITING_USER: "Asked a question; the next comment is the answer. Signal `cancel` ends it.",
     TaskState.RETRY_WAIT: "Tries again later by itself. Signal `retry` does it now, `cancel` ends it.",
     TaskState.BLOCKED_WORKSPACE: (
-        "The workspace holds work that no task accounts for; nothing was reset. Look at it on the host, then signal"
-        " `unblock`. Signal `cancel` ends it."
+        "The workspace holds something that cannot be saved or that no task accounts for; nothing was reset. Look"
+        " at it on the host, then signal `unblock`. Signal `cancel` ends it."
     ),
     TaskState.ABORTING: "Stops the turn and frees the workspace; ends by itself.",
 }
 _SHOWN_MOVES = 15
+_MAX_REASON = 1500
 
 
 def page(task: TaskRecord) -> str:
     """State, what to do, ids, moves and notes."""
-    return "\n".join(
-        [f"## {task.state}", "", _WHAT_TO_DO.get(task.state, "Ended."), "", *_ids(task), *_history(task)]
-    )
+    what = _WHAT_TO_DO.get(task.state, "Ended.")
+    return "\n".join([f"## {task.state}", "", what, *_blocked_by(task), "", *_ids(task), *_history(task)])
+
+
+def _blocked_by(task: TaskRecord) -> list[str]:
+    """What blocks the workspace, in full: it names paths, and the table below cuts it."""
+    if task.state is not TaskState.BLOCKED_WORKSPACE:
+        return []
+    return ["", _cell(task.moves[-1].reason, _MAX_REASON)]
 
 
 def _ids(task: TaskRecord) -> list[str]:
@@ -56,5 +63,5 @@ def _history(task: TaskRecord) -> list[str]:
     return ["", "| # | UTC | state | why | by |", "|---|---|---|---|---|", *moves, "", *notes]
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "/").split())[:160]
+def _cell(text: str, most: int = 160) -> str:
+    return " ".join(text.replace("|", "/").split())[:most]

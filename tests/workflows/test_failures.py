@@ -1,7 +1,9 @@
 """The failure matrix up to the end of the turn."""
 
+from typing import Any
+
 import pytest
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from domain import events
@@ -13,6 +15,12 @@ from tests.workflows.world import World, eventually, run_world
 
 S = TaskState
 C = ErrorCode
+
+
+async def details(task: WorkflowHandle[Any, Any]) -> str:
+    """The task's page as the Web UI shows it."""
+    metadata = await task.query("__temporal_workflow_metadata")
+    return str(metadata.current_details)
 
 
 def refused(state: str, code: ErrorCode | None) -> events.Admission:
@@ -78,6 +86,26 @@ async def test_a_dirty_workspace_blocks_until_an_operator_unblocks(world: World)
     await blocked.signal("unblock", {"actor": "olga", "reason": "looked at it"})
 
     assert (await world.end(blocked)).state is S.SUCCEEDED
+
+
+async def test_a_blocked_workspace_is_told_in_gitea_and_its_page_names_what_is_in_the_way(world: World) -> None:
+    said = f"'nested': a repository inside this one. {'x' * 300} Remove it, then unblock"
+    world.fakes.plan("prepare_workspace", ApplicationError(said, type=str(C.WORKSPACE_DIRTY), non_retryable=True))
+    blocked = await world.deliver(world.event())
+    await world.reaches(blocked, S.BLOCKED_WORKSPACE)
+    await eventually(lambda: bool(world.fakes.receipts(S.BLOCKED_WORKSPACE)))
+    [receipt] = world.fakes.receipts(S.BLOCKED_WORKSPACE)
+    assert receipt.error_code is C.WORKSPACE_DIRTY
+    assert said in await details(blocked)
+    await blocked.signal("unblock")
+    assert (await world.end(blocked)).state is S.SUCCEEDED
+
+
+async def test_what_settling_could_not_save_is_noted_on_the_tasks_page(world: World) -> None:
+    world.fakes.plan("settle_workspace", events.Settled(tree="t1", unsaved=["'huge': too large"]))
+    task = await world.deliver(world.event())
+    await world.end(task)
+    assert "not saved: 'huge': too large" in await details(task)
 
 
 async def test_a_settle_that_fails_does_not_lose_the_answer(world: World) -> None:

@@ -25,6 +25,15 @@ def plain(*arguments: str, cwd: Path, check: bool = True, timeout: float = 20) -
     return done.stdout
 
 
+def nest(folder: Path) -> None:
+    """A repository of the agent's own, with a commit."""
+    folder.mkdir()
+    plain("init", "-q", cwd=folder)
+    (folder / "inner.txt").write_text("inner")
+    plain("add", "-A", cwd=folder)
+    plain("commit", "-q", "-m", "inner", cwd=folder)
+
+
 @dataclass(frozen=True)
 class Place:
     """A bare clone outside, a detached worktree that the agent owns, and a file that planted code would make."""

@@ -14,7 +14,7 @@ import pytest
 from clients import git, git_tree
 from domain.errors import ErrorCode
 from tests.contract.place import ROOT
-from tests.workspace.place import LIMITS, Place, make_place, plain
+from tests.workspace.place import LIMITS, Place, make_place, nest, plain
 
 NOBODY = 65534
 
@@ -52,14 +52,6 @@ def salvaged(place: Place) -> tuple[dict[str, str], list[ErrorCode]]:
     listed = plain("ls-tree", "-r", "--name-only", found.tree, cwd=place.repo.common_dir).splitlines()
     blobs = {name: plain("cat-file", "blob", f"{found.tree}:{name}", cwd=place.repo.common_dir) for name in listed}
     return blobs, [error.code for error in found.refused]
-
-
-def nest(folder: Path) -> None:
-    folder.mkdir()
-    plain("init", "-q", cwd=folder)
-    (folder / "inner.txt").write_text("inner")
-    plain("add", "-A", cwd=folder)
-    plain("commit", "-q", "-m", "inner", cwd=folder)
 
 
 def listen(path: Path) -> None:

@@ -1,84 +1,18 @@
 """Preparing, publishing and settling over git's real HTTP protocol."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
-from temporalio.testing import ActivityEnvironment
 
-from activities.layout import Layout
-from activities.workspace import WorkspaceActivities, base_instructions, remove_worktree
+from activities.workspace import base_instructions
 from clients import git, lease
 from domain.errors import ErrorCode, WorkspaceError
-from domain.events import RepositoryRef, SessionClose, Settled, SettleRequest, Workspace, WorkspaceRequest
-from settings import Settings, load_settings
-from tests.conftest import scratch_dir
-from tests.contract.forge import Forge
-from tests.contract.place import ALICE, BOT, TOKEN, running_gitea
-
-FIRST, SECOND = "gitea-task-0000000000000001", "gitea-task-0000000000000002"
-
-
-@dataclass(frozen=True)
-class Host:
-    """A worker host with the simulated Gitea."""
-
-    forge: Forge
-    settings: Settings
-    number: int
-    kind: str = "issue"
-
-    @property
-    def layout(self) -> Layout:
-        return Layout.of(self.settings, "default:alice/demo", self.kind, self.number)
-
-    @property
-    def tree(self) -> Path:
-        return self.layout.worktree
-
-    def request(self, task: str, **changes: object) -> WorkspaceRequest:
-        fields = {
-            "repository": RepositoryRef(id=1, owner="alice", name="demo"),
-            "repo_key": "default:alice/demo",
-            "session_key": f"default:alice/demo:{self.kind}:{self.number}",
-            "kind": self.kind,
-            "number": self.number,
-            "task_id": task,
-            "lease_id": f"{task}/1",
-        }
-        return WorkspaceRequest.model_validate(fields | changes)
-
-    async def prepare(self, task: str = FIRST, **changes: object) -> Workspace:
-        activities = WorkspaceActivities(self.settings)
-        return await ActivityEnvironment().run(activities.prepare_workspace, self.request(task, **changes))
-
-    async def settle(self, workspace: Workspace, task: str = FIRST) -> Settled:
-        request = self.request(task)
-        settle = SettleRequest.model_validate({**request.model_dump(), "workspace": workspace})
-        return await ActivityEnvironment().run(WorkspaceActivities(self.settings).settle_workspace, settle)
-
-    def publish(self, workspace: Workspace, message: str = "work") -> git.Published:
-        limits = git.Limits(self.settings.max_file_bytes, self.settings.max_files)
-        url = f"{self.forge.url}/{self.forge.full_name}.git"
-        return git.publish(self.layout.repo, workspace.branch, message, url, TOKEN, BOT, limits, lambda: None, 30)
-
-    def remote_branch(self, name: str) -> str | None:
-        answer = self.forge.on_repo("GET", f"/branches/{name}")
-        return str(answer.json()["commit"]["id"]) if answer.is_success else None
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    with scratch_dir() as directory, running_gitea(directory) as gitea:
-        yield Forge(gitea.url, "alice", "demo", BOT, ALICE, TOKEN, simulated=True)
-
-
-@pytest.fixture
-def host(forge: Forge, state_dir: Path) -> Host:
-    settings = load_settings(gitea_url=forge.url, gitea_token=TOKEN, bot_name=BOT, state_dir=state_dir)
-    return Host(forge, settings, forge.new_issue())
+from domain.events import RepositoryRef
+from settings import load_settings
+from tests.contract.place import BOT, TOKEN
+from tests.workspace.host import FIRST, SECOND, Host
+from tests.workspace.place import plain
 
 
 async def test_a_published_change_is_on_the_sessions_branch(host: Host) -> None:
@@ -120,16 +54,42 @@ async def test_head_moves_only_after_the_push(host: Host) -> None:
     assert git.word(["rev-parse", "HEAD"], repo=host.layout.repo) == workspace.head
 
 
-async def test_a_branch_that_moved_is_a_conflict(host: Host) -> None:
+async def test_a_branch_that_moved_is_a_conflict_that_says_what_to_do(host: Host, state_dir: Path) -> None:
+    other = host.elsewhere(state_dir / "other")
+    workspace, theirs = await host.prepare(), await other.prepare(SECOND)
+    (other.tree / "new.txt").write_text("theirs")
+    (other.tree / "more.txt").write_text("theirs")
+    pushed = other.publish(theirs)
+    (host.tree / "new.txt").write_text("ours")
+    with pytest.raises(WorkspaceError) as caught:
+        host.publish(workspace)
+    assert caught.value.code == ErrorCode.PUBLISH_CONFLICT
+    assert "'new.txt'" in caught.value.detail and "more.txt" not in caught.value.detail
+    shown = plain("show", f"origin/{workspace.branch}:new.txt", cwd=host.tree)
+    assert shown == "theirs" and host.remote_branch(workspace.branch) == pushed.commit
+
+
+async def test_more_work_after_a_publish_that_was_cut_goes_on_top_of_it(host: Host) -> None:
     workspace = await host.prepare()
     (host.tree / "new.txt").write_text("new")
     first = host.publish(workspace)
     git.move_head(host.layout.repo, workspace.head)
-    (host.tree / "new.txt").write_text("something else")
+    (host.tree / "new.txt").write_text("newer")
+    second = host.publish(workspace)
+    assert plain("rev-parse", f"{second.commit}^", cwd=host.tree).strip() == first.commit
+
+
+async def test_a_branch_that_was_taken_back_is_not_pushed_forward_again(host: Host) -> None:
+    workspace = await host.prepare()
+    for name in ("one", "two"):
+        (host.tree / name).write_text(name)
+        host.publish(workspace)
+    back = plain("rev-parse", "HEAD^", cwd=host.tree).strip()
+    host.force(workspace.branch, back)
+    (host.tree / "three").write_text("three")
     with pytest.raises(WorkspaceError) as caught:
         host.publish(workspace)
-    assert caught.value.code == ErrorCode.PUBLISH_CONFLICT
-    assert host.remote_branch(workspace.branch) == first.commit
+    assert caught.value.code == ErrorCode.PUBLISH_CONFLICT and host.remote_branch(workspace.branch) == back
 
 
 async def test_a_protected_branch_refuses_with_giteas_words(host: Host) -> None:
@@ -174,19 +134,6 @@ async def test_work_of_a_dead_task_is_kept_under_its_own_name(host: Host) -> Non
     await host.prepare(SECOND)
     kept = git.run(["cat-file", "blob", f"refs/ccweb/wip/{FIRST}:half.txt"], git_dir=host.layout.clone)
     assert kept == b"half"
-
-
-async def test_a_clean_worktree_follows_what_others_pushed(host: Host, state_dir: Path) -> None:
-    workspace = await host.prepare()
-    (host.tree / "one.txt").write_text("one")
-    host.publish(workspace)
-    await host.settle(workspace)
-    other = Host(host.forge, host.settings.model_copy(update={"workspace_root": state_dir / "other"}), host.number)
-    theirs = await other.prepare(SECOND)
-    (other.tree / "two.txt").write_text("two")
-    pushed = other.publish(theirs)
-    again = await host.prepare(SECOND)
-    assert again.head == pushed.commit and (host.tree / "two.txt").read_text() == "two"
 
 
 async def test_a_pull_request_works_on_its_head_and_a_fork_on_a_branch_of_ours(host: Host) -> None:
@@ -244,17 +191,6 @@ async def test_settling_revokes_the_lease(host: Host) -> None:
     lease.grant(host.settings.lease_dir, 1, lease.Lease(f"{FIRST}/1", FIRST))
     await host.settle(workspace)
     assert lease.current(host.settings.lease_dir, 1) is None
-
-
-async def test_a_closed_session_leaves_only_its_saved_work(host: Host) -> None:
-    workspace = await host.prepare()
-    (host.tree / "half.txt").write_text("half")
-    await host.settle(workspace)
-    close = SessionClose.model_validate(host.request(FIRST).model_dump())
-    remove_worktree(host.settings, close)
-    assert not host.tree.exists()
-    assert git.resolve(host.layout.clone, f"refs/ccweb/wip/{FIRST}")
-    assert not (await host.prepare(SECOND)).resumed_wip
 
 
 async def test_nothing_changed_is_nothing_to_publish_and_makes_no_branch(host: Host) -> None:
