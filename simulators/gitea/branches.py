@@ -166,7 +166,7 @@ async def combined_status(request: Request) -> Response:
     latest = {one["context"]: one for one in reversed(_newest(state, repo, sha))}
     words = {one["state"] for one in latest.values()}
     shown = {
-        "state": next((word for word in _WORST_FIRST if word in words), ""),
+        "state": next((word for word in _WORST_FIRST if word in words), "pending"),
         "sha": sha,
         "total_count": len(latest),
         "statuses": [shapes_git.status(state, repo, one) for one in latest.values()] or None,

@@ -93,7 +93,8 @@ def linked(request: Request, shown: list[Any]) -> Response:
     """A page with `Link` to its neighbours where there are any."""
     answer = paged(request, shown)
     limit = min(_number(request, "limit", _PAGE) or _PAGE, _LONGEST_PAGE)
-    page, last = max(_number(request, "page", 1), 1), max(-(-len(shown) // limit), 1)
+    last = max(-(-len(shown) // limit), 1)
+    page = min(max(_number(request, "page", 1), 1), last)
     targets = []
     if page < last:
         targets += [(page + 1, "next"), (last, "last")]

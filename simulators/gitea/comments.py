@@ -101,7 +101,8 @@ async def reactions(request: Request) -> Response:
     on = _target(state, repo, request)
     known = [one for one in state.docs["reactions"] if one["on"] == on]
     if request.method == "GET":
-        return Json([_reaction(state, one) for one in known])
+        counted = {"X-Total-Count": str(len(known))} if "number" in request.path_params else {}
+        return Json([_reaction(state, one) for one in known] or None, headers=counted)  # null, not an empty list
     access.need_not_archived(repo)
     content = (await access.body_of(request)).get("content")
     if content not in _REACTIONS:

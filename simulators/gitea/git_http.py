@@ -24,25 +24,32 @@ def _authorize(request: Request, *, write: bool) -> tuple[State, Doc, Caller]:
         raise RefusedError(_challenge()) from None
     repo = state.repository(request.path_params["owner"], request.path_params["repo"].removesuffix(".git"))
     if repo is None or state.level(repo, who.user) == 0:
-        raise RefusedError(_challenge() if who.user is None else Response("not found\n", 404))
+        raise RefusedError(_challenge() if who.user is None else _told("Repository not found\n", 404))
     if write and who.user is None:
         raise RefusedError(_challenge())
     scopes = set(who.scopes)
     if write and (repo["archived"] or not scopes & {"all", "write:repository"}):
-        raise RefusedError(Response("forbidden\n", 403))
+        raise RefusedError(_told("Forbidden\n", 403))
     if not write and repo["private"] and not scopes & {"all", "write:repository", "read:repository"}:
-        raise RefusedError(Response("forbidden\n", 403))
+        raise RefusedError(_told("Forbidden\n", 403))
     return state, repo, who
 
 
 def _challenge() -> Response:
-    return Response("Unauthorized\n", 401, {"WWW-Authenticate": 'Basic realm="Gitea"'})
+    answer = _told("Verify\n", 401)
+    answer.headers["WWW-Authenticate"] = 'Basic realm="Gitea"'
+    return answer
+
+
+def _told(words: str, status: int) -> Response:
+    """Git shows the words of plain text after "remote:"."""
+    return Response(words, status, media_type="text/plain")
 
 
 async def info_refs(request: Request) -> Response:
     service = request.query_params.get("service", "")
     if service not in _SERVICES:
-        raise RefusedError(Response("dumb protocol is off\n", 403))
+        raise RefusedError(_told("dumb protocol is off\n", 403))
     state, repo, _ = _authorize(request, write=service == "git-receive-pack")
     out = await _serve(state.git_dir(repo), service, b"", request, "--advertise-refs")
     line = f"# service={service}\n".encode()

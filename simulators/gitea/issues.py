@@ -134,7 +134,7 @@ async def timeline(request: Request) -> Response:
     entries = between(request, sorted([*comments, *noted], key=lambda one: one["id"]))
     shown = [shapes.timeline_entry(state, repo, found, one) for one in entries]
     part = page_of(request, shown) if "page" in request.query_params else shown
-    return Json(part, headers={"X-Total-Count": str(len(shown))})
+    return Json(part or None, headers={"X-Total-Count": str(len(shown))})  # null, not an empty list
 
 
 ROUTES = [

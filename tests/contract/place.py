@@ -1,5 +1,6 @@
 """A simulated Gitea with one repository, and bridges on issues of it, driven by the official MCP client."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -30,6 +31,7 @@ LEASE = f"{TASK}/1"
 VERSIONS = ("2025-07", "2026-03")
 Doc = dict[str, Any]
 HTTP = httpx.Client(timeout=30)
+atexit.register(HTTP.close)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,10 @@ class Gitea:
         headers = {"Authorization": f"token {token}"}
         answer = HTTP.request(method, f"{self.url}{path}", json=body, headers=headers)
         answer.raise_for_status()
-        return answer.json()
+        return answer.json() if answer.content else None
+
+    def post(self, path: str, body: Doc) -> None:
+        HTTP.post(f"{self.url}{path}", json=body).raise_for_status()
 
     def new_issue(self) -> int:
         return int(self.ask("POST", "/api/v1/repos/alice/demo/issues", {"title": "t", "body": "b"})["number"])
