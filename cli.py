@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from domain.errors import CcwebError
+from domain.errors import CcwebError, lines
 from operations import cli as operations_cli
 
 if TYPE_CHECKING:
@@ -35,10 +36,9 @@ def explain(
     """Say what ingress would do with a delivery, and why."""
     from ingress.explain import explain as explain_file  # noqa: PLC0415
     from policy import policy_of  # noqa: PLC0415
-    from settings import load_settings  # noqa: PLC0415
 
+    settings = _settings()
     try:
-        settings = load_settings()
         policy = policy_of(settings, bot_name=bot, all_triggers=all_triggers)
         found = explain_file(file, policy, secret or settings.secrets)
     except CcwebError as error:
@@ -49,21 +49,9 @@ def explain(
 @app.command()
 def ingress() -> None:
     """Take Gitea's deliveries over HTTP."""
-    import uvicorn  # noqa: PLC0415
+    from ingress.server import run  # noqa: PLC0415
 
-    from ingress.app import create_app  # noqa: PLC0415
-
-    settings = _service_settings()
-    uvicorn.run(
-        create_app(settings),
-        host=settings.ingress_host,
-        port=settings.ingress_port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=5,
-    )
+    _serve(run)
 
 
 @app.command()
@@ -103,30 +91,31 @@ def settings(
 
 
 def _serve(run: Callable[["Settings"], Coroutine[Any, Any, None]]) -> None:
-    settings = _service_settings()
+    """Runs a service. Its logs are JSON lines; what ends it early is told in lines for a person."""
+    from stopping import StoppedError  # noqa: PLC0415
+    from telemetry import configure_logging  # noqa: PLC0415
+
+    configure_logging()
+    settings = _settings()
     try:
         asyncio.run(run(settings))
-    except* CcwebError as group:
-        _fail(_first(group))
-    except* RuntimeError as errors:
-        typer.echo(f"ccweb: {errors.exceptions[0]}", err=True)
-        sys.exit(2)
+    except StoppedError as stopped:
+        sys.exit(stopped.exit_code)
+    except CcwebError as error:
+        _fail(error)
+    except BaseExceptionGroup as group:
+        if group.split(CcwebError)[1]:
+            raise
+        _fail(group)
 
 
-def _first(group: BaseExceptionGroup[CcwebError]) -> CcwebError:
-    found = group.exceptions[0]
-    return _first(found) if isinstance(found, BaseExceptionGroup) else found
-
-
-def _service_settings() -> "Settings":
-    """The settings of a long-running process, `.env` included; its logs are JSON lines."""
+def _settings() -> "Settings":
+    """The settings, `.env` included."""
     from dotenv import load_dotenv  # noqa: PLC0415
 
     from settings import load_settings  # noqa: PLC0415
-    from telemetry import configure_logging  # noqa: PLC0415
 
     load_dotenv(Path(__file__).parent / ".env")
-    configure_logging()
     try:
         return load_settings()
     except CcwebError as error:
@@ -137,11 +126,14 @@ def _page(found: dict[str, Any]) -> str:
     return "\n".join(f"{name:12} {'-' if value is None else value}" for name, value in found.items())
 
 
-def _fail(error: CcwebError) -> NoReturn:
-    """One clear line, exit code 2."""
-    typer.echo(f"ccweb: {error.detail or error}", err=True)
+def _fail(error: BaseException) -> NoReturn:
+    """One clear line for each error, exit code 2."""
+    for line in lines(error):
+        typer.echo(f"ccweb: {line}", err=True)
     sys.exit(2)
 
 
 if __name__ == "__main__":
+    # Until a service has its own handlers it has started nothing, so Ctrl-C may simply end it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     app(prog_name="ccweb")

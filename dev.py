@@ -2,78 +2,113 @@
 
 import asyncio
 import os
-import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from signal import Signals
+from typing import Any
 
 from rich.console import Console
 
 import embedded
-from domain.errors import ErrorCode, SettingsError
+import ingress.server
+import ports
+import preflight
+import sidecar
+import worker
+from domain.errors import CcwebError, ErrorCode
 from embedded import Program, Running, StartError
+from locks import only_one
 from settings import Settings
+from stopping import stop_signal, unless_stopped
 
 TEMPORAL_PORT, TEMPORAL_UI_PORT = 7233, 8233
+_TEMPORAL_HINT = "the embedded Temporal's; does another one run?"
 console = Console(stderr=True, highlight=False)
 
 
 async def run(settings: Settings) -> None:
-    """Runs until SIGINT or SIGTERM.
+    """Runs until a signal; exit code 0 once everything was up.
 
     Raises:
-        SettingsError: the settings do not name a Gitea token, a webhook secret or a model key.
+        ExceptionGroup: what is wrong with the settings or this machine, each a CcwebError; nothing was started.
         StartError: a process did not start, or ended by itself; the detail has the end of its log.
+        StoppedError: a signal came while it was starting.
     """
-    _check(settings)
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with _started(_programs(settings)) as running:
-        console.print(f"Webhook URL  http://{settings.ingress_host}:{settings.ingress_port}/api/gitea/webhook")
-        console.print(f"Temporal     http://127.0.0.1:{TEMPORAL_UI_PORT}   logs in {settings.state_dir / 'logs'}")
-        console.print("Ctrl-C stops everything.")
-        await _first_end(running, stop)
+    asked = stop_signal()
+    with only_one(settings.state_dir, "dev"):
+        await unless_stopped(asked, check(settings))
+        async with _running() as running:
+            await unless_stopped(asked, _start(_programs(settings), running))
+            console.print(f"Webhook URL  http://{settings.ingress_host}:{settings.ingress_port}/api/gitea/webhook")
+            console.print(f"Temporal     http://127.0.0.1:{TEMPORAL_UI_PORT}   logs in {settings.state_dir / 'logs'}")
+            console.print("Ctrl-C stops everything.")
+            await _first_end(running, asked)
 
 
-def _check(settings: Settings) -> None:
-    for name in ("gitea_token", "webhook_secrets", "model_key"):
-        if not getattr(settings, name).get_secret_value().strip():
-            detail = f"CCWEB_{name.upper()} or CCWEB_{name.upper()}_FILE: not set (cp .env.example .env, fill it in)"
-            raise SettingsError(ErrorCode.SETTINGS_INVALID, detail)
+async def check(settings: Settings) -> None:
+    """Everything that would fail later, before anything is started.
+
+    Raises:
+        ExceptionGroup: of CcwebErrors, one for each thing to mend.
+    """
+    looks = (worker.check_settings, ingress.server.check, sidecar.check, preflight.gitea_mcp, _check_ports)
+    problems = [problem for look in looks for problem in _problems(look, settings)]
+    if settings.gitea_token.get_secret_value():
+        problems += await preflight.gitea(settings)
+    if not problems:
+        await sidecar.try_out(settings)
+    else:
+        raise ExceptionGroup("dev", problems)
+
+
+def _problems(look: Callable[[Settings], None], settings: Settings) -> list[CcwebError]:
+    try:
+        look(settings)
+    except CcwebError as error:
+        return [error]
+    return []
+
+
+def _check_ports(settings: Settings) -> None:
+    """One after the other, since one that is taken is often taken by another `./run dev`."""
+    ports.listen(settings.ingress_host, settings.ingress_port, setting="CCWEB_INGRESS_PORT").close()
+    for port in (TEMPORAL_PORT, TEMPORAL_UI_PORT):
+        ports.listen(ports.LOOPBACK, port, setting=_TEMPORAL_HINT).close()
 
 
 def _programs(settings: Settings) -> list[Program]:
     logs = settings.state_dir / "logs"
-    env = {**os.environ, **embedded.python_env(), "TEMPORAL_ADDRESS": f"127.0.0.1:{TEMPORAL_PORT}"}
+    person = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+    env = {**person, **embedded.python_env(), "TEMPORAL_ADDRESS": f"{ports.LOOPBACK}:{TEMPORAL_PORT}"}
     temporal = embedded.temporal_program(settings.state_dir / "temporal", TEMPORAL_PORT, TEMPORAL_UI_PORT)
-    ready: dict[str, Callable[[], Awaitable[bool]]] = {
-        "sidecar": partial(embedded.exists, settings.codex_socket),
-        "worker": embedded.logged(logs / "worker.log", "worker started"),
-        "ingress": partial(embedded.port_open, settings.ingress_port),
-    }
-    return [
-        temporal,
-        *(embedded.ccweb_program(name, env, logs / f"{name}.log", check) for name, check in ready.items()),
-    ]
+    ours = ("sidecar", "worker", "ingress")
+    return [temporal, *(embedded.ccweb_program(name, env, logs / f"{name}.log") for name in ours)]
 
 
 @asynccontextmanager
-async def _started(programs: list[Program]) -> AsyncIterator[list[Running]]:
+async def _running() -> AsyncIterator[list[Running]]:
+    """A list to put programs into; they are stopped in the reverse order."""
     running: list[Running] = []
     try:
-        for program in programs:
-            console.print(f"starting {program.name}")
-            running.append(await embedded.start(program))
         yield running
     finally:
         for one in reversed(running):
             await one.stop()
 
 
-async def _first_end(running: list[Running], stop: asyncio.Event) -> None:
-    ends = {asyncio.create_task(one.process.wait()): one for one in running}
-    asked = asyncio.create_task(stop.wait())
+async def _start(programs: list[Program], running: list[Running]) -> None:
+    for program in programs:
+        console.print(f"starting {program.name}")
+        running.append(await embedded.start(program))
+
+
+async def _first_end(running: list[Running], asked: asyncio.Future[Signals]) -> None:
+    """Until a signal, or until a program ends by itself.
+
+    Raises:
+        StartError: it did.
+    """
+    ends: dict[asyncio.Future[Any], Running] = {asyncio.create_task(one.process.wait()): one for one in running}
     done, pending = await asyncio.wait({asked, *ends}, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()

@@ -8,10 +8,10 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from domain import search_attributes
@@ -19,6 +19,9 @@ from domain.errors import CcwebError, ErrorCode
 
 ROOT = Path(__file__).resolve().parent
 START_LIMIT = 60.0
+_TAKEN = ("is taken", "address already in use")
+OURS = "ccweb: "
+"""How each line begins that tells a person why a command ends."""
 _SECOND_LIMIT = 5.0
 # The dev server reads each shard's queues 20 times a second by default: 50 ms for every step of a workflow.
 _FAST_QUEUES = (
@@ -31,6 +34,14 @@ class StartError(CcwebError):
     """A process did not become ready; the detail has the end of its log."""
 
 
+async def _at_once() -> bool:
+    return True
+
+
+class PortTakenError(StartError):
+    """A process did not become ready because somebody else has its port."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """What to start, where its output goes, and how to see that it is ready."""
@@ -39,7 +50,10 @@ class Program:
     argv: list[str]
     env: Mapping[str, str]
     log: Path
-    ready: Callable[[], Awaitable[bool]]
+    says: str
+    """What it writes into its own log once it has its port: somebody else's answer on that port proves nothing."""
+    ready: Callable[[], Awaitable[bool]] = _at_once
+    """What must be true besides."""
 
 
 @dataclass(slots=True)
@@ -74,77 +88,64 @@ class Running:
 
 
 async def start(program: Program) -> Running:
-    """Starts a program and waits until it is ready.
+    """Starts a program and waits until it is ready; it never outlives a failure or a cancellation of this.
 
     Raises:
         StartError: it ended, or was not ready within `START_LIMIT` seconds.
     """
     program.log.parent.mkdir(parents=True, exist_ok=True)
     with program.log.open("ab") as log:
+        since = log.tell()
+        # In a session of its own: Ctrl-C goes to the parent alone, which stops its children in order.
         process = await asyncio.create_subprocess_exec(
-            *program.argv, env=dict(program.env), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
-        )
+            *program.argv, env=dict(program.env), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT,
+            start_new_session=True,
+        )  # fmt: skip
     running = Running(program, process)
     try:
-        await asyncio.wait_for(_until_ready(running), START_LIMIT)
+        await asyncio.wait_for(_until_ready(running, since), START_LIMIT)
     except (TimeoutError, StartError) as error:
-        await running.kill()
-        raise StartError(ErrorCode.INTERNAL_ERROR, f"{program.name} did not start: {tail(program.log)}") from error
+        await running.stop()
+        why = tail(program.log)
+        kind = PortTakenError if any(words in why for words in _TAKEN) else StartError
+        raise kind(ErrorCode.INTERNAL_ERROR, f"{program.name} did not start: {why}") from error
+    except asyncio.CancelledError:
+        await running.stop()
+        raise
     return running
 
 
-async def _until_ready(running: Running) -> None:
-    while not await running.program.ready():
+async def _until_ready(running: Running, since: int) -> None:
+    program = running.program
+    while not (await asyncio.to_thread(_said, program, since) and await program.ready()):
         if running.process.returncode is not None:
-            raise StartError(ErrorCode.INTERNAL_ERROR, running.program.name)
+            raise StartError(ErrorCode.INTERNAL_ERROR, program.name)
         await asyncio.sleep(0.05)
 
 
+def _said(program: Program, since: int) -> bool:
+    with program.log.open("rb") as log:
+        log.seek(since)
+        return program.says.encode() in log.read()
+
+
 def tail(log: Path, lines: int = 5) -> str:
-    text = log.read_text(encoding="utf-8", errors="replace").strip()
-    return " | ".join(text.splitlines()[-lines:]) or "it printed nothing"
-
-
-def free_port(preferred: int = 0) -> int:
-    """`preferred` when nobody listens there, else any free port of the loopback."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", preferred))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-async def exists(path: Path) -> bool:
-    return await asyncio.to_thread(path.exists)
-
-
-def logged(log: Path, message: str) -> Callable[[], Awaitable[bool]]:
-    """A check whether a process wrote `message` into its log since now."""
-    since = log.stat().st_size if log.exists() else 0
-
-    async def found() -> bool:
-        return message.encode() in (await asyncio.to_thread(log.read_bytes))[since:]
-
-    return found
-
-
-async def port_open(port: int) -> bool:
-    """Whether somebody accepts connections on the loopback port."""
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True
+    """The end of a log on one line; only the last line where that is one of ours, which says all."""
+    found = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-lines:]
+    if found and found[-1].startswith(OURS):
+        return found[-1].removeprefix(OURS)
+    return " | ".join(found) or "it printed nothing"
 
 
 def python_env(**extra: str) -> dict[str, str]:
-    """The environment of a ccweb process: what the machine sets for paths, locale and certificates, and `extra`."""
+    """The environment of a ccweb process: what the machine sets for paths, locale and certificates, and `extra`.
+
+    The person's own `temporal.toml` is not for an embedded Temporal.
+    """
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_STATE_HOME")
     base = {name: os.environ[name] for name in kept if name in os.environ}
-    return {**base, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **extra}
+    own = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TEMPORAL_CONFIG_FILE": os.devnull}
+    return {**base, **own, **extra}
 
 
 def temporal_program(directory: Path, port: int, ui_port: int) -> Program:
@@ -164,7 +165,8 @@ def temporal_program(directory: Path, port: int, ui_port: int) -> Program:
         executable, "server", "start-dev", "--ip", "127.0.0.1", "--port", str(port), "--ui-port", str(ui_port),
         "--db-filename", str(directory / "temporal.db"), "--log-level", "error", *attributes, *_FAST_QUEUES,
     ]  # fmt: skip
-    return Program("temporal", argv, python_env(), directory / "temporal.log", lambda: temporal_ready(port))
+    ready = partial(temporal_ready, port)
+    return Program("temporal", argv, python_env(), directory / "temporal.log", "Temporal Server:", ready)
 
 
 async def temporal_ready(port: int) -> bool:
@@ -179,6 +181,8 @@ async def temporal_ready(port: int) -> bool:
     return True
 
 
-def ccweb_program(command: str, env: Mapping[str, str], log: Path, ready: Callable[[], Awaitable[bool]]) -> Program:
+def ccweb_program(
+    command: str, env: Mapping[str, str], log: Path, ready: Callable[[], Awaitable[bool]] = _at_once
+) -> Program:
     """One of ccweb's own processes: `worker`, `ingress` or `sidecar`."""
-    return Program(command, [sys.executable, str(ROOT / "cli.py"), command], env, log, ready)
+    return Program(command, [sys.executable, str(ROOT / "cli.py"), command], env, log, f"{command} started", ready)

@@ -5,13 +5,11 @@ the same turn. Stop it with SIGTERM: the app-server finishes its running turns f
 """
 
 import asyncio
-import contextlib
-import fcntl
 import logging
 import os
 import signal
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import tomli_w
 
 from clients import codex
 from domain.errors import CodexError, ErrorCode, SettingsError
+from locks import only_one
 from settings import Settings
 
 log = logging.getLogger("ccweb.sidecar")
@@ -44,13 +43,37 @@ async def run(settings: Settings) -> None:
     stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.ask)
-    with _only_one(settings):
+    with only_one(settings.state_dir, "sidecar"):
         # Under the lock: the app-server of another sidecar reads these files at each request.
         prepare(settings)
         await _check_sandbox(settings)
-        if await answers(settings):
-            await _adopt(settings, stop)
-        await _supervise(settings, stop)
+        told = asyncio.create_task(_tell_started(settings))
+        try:
+            if await answers(settings):
+                await _adopt(settings, stop)
+            await _supervise(settings, stop)
+        finally:
+            told.cancel()
+
+
+async def _tell_started(settings: Settings) -> None:
+    """Says once that the app-server can be used; who starts the sidecar waits for this line."""
+    while not await answers(settings):
+        await asyncio.sleep(_POLL)
+    log.info("sidecar started", extra={"socket": str(settings.codex_socket)})
+
+
+async def try_out(settings: Settings) -> None:
+    """What `run` checks, without starting anything.
+
+    Raises:
+        SettingsError: as `run`.
+        CodexError: sandbox_unavailable.
+    """
+    check(settings)
+    with only_one(settings.state_dir, "sidecar"):
+        prepare(settings)
+        await _check_sandbox(settings)
 
 
 class Stop:
@@ -209,24 +232,6 @@ async def _drain(process: asyncio.subprocess.Process, stop: Stop) -> None:
     if process.returncode is None:
         process.kill()
         await process.wait()
-
-
-@contextlib.contextmanager
-def _only_one(settings: Settings) -> Iterator[None]:
-    """One supervisor per state folder; its lock goes with the process.
-
-    Raises:
-        SettingsError: another one runs.
-    """
-    settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (settings.state_dir / "sidecar.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SettingsError(
-                ErrorCode.SETTINGS_INVALID, f"another sidecar runs with the state folder {settings.state_dir}"
-            ) from None
-        yield
 
 
 async def _check_sandbox(settings: Settings) -> None:

@@ -5,9 +5,9 @@ next worker attaches to it.
 """
 
 import asyncio
+import itertools
 import logging
 import secrets
-import signal
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -24,11 +24,11 @@ from activities.reviews import ReviewActivities
 from activities.temporal import TemporalActivities
 from activities.workspace import WorkspaceActivities
 from clients.gitea import GiteaClient
-from connection import connect
+from connection import TemporalUnavailableError, check, connect
 from domain import ids
 from domain.errors import ErrorCode, SettingsError
-from settings import Settings, load_settings
-from telemetry import configure_logging
+from settings import Settings
+from stopping import stop_signal, unless_stopped
 from workflows.agent_task import AgentTask
 from workflows.control import Control
 from workflows.repository import Repository
@@ -36,6 +36,8 @@ from workflows.session import Session
 
 WORKFLOWS = (Session, AgentTask, Repository, Control)
 log = logging.getLogger("ccweb.worker")
+_BACKOFF = (1, 2, 5, 10, 30)
+"""Waits between attempts to reach Temporal; seconds."""
 _LONGEST_DETACH = 10.0
 """Short activities may end within this; a turn only detaches; seconds."""
 
@@ -127,28 +129,45 @@ async def start_control(client: Client) -> None:
 
 
 async def run(settings: Settings) -> None:
-    """Works until SIGTERM or SIGINT.
+    """Works until SIGTERM or SIGINT. Waits for Temporal, at the start as later: it may come up after its worker.
 
     Raises:
         SettingsError: a setting is missing or wrong.
-        RuntimeError: Temporal cannot be reached.
+        StoppedError: a signal came while it waited.
     """
     check_settings(settings)
-    client = await connect("ccweb-worker")
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    asked = stop_signal()
+    client = await unless_stopped(asked, connect_when_up())
     async with GiteaClient(settings) as gitea, asyncio.TaskGroup() as running:
         ours = workers(client, settings, gitea)
         for worker in ours:
             running.create_task(worker.run())
         await start_control(client)
         log.info("worker started", extra={"host": host_id(settings), "taskQueue": ids.TASK_QUEUE})
-        await stop.wait()
+        await asked
         for worker in ours:
             await worker.shutdown()
 
 
+async def connect_when_up() -> Client:
+    """A client of a Temporal that can run ccweb; waits while it cannot be reached.
+
+    Raises:
+        SettingsError: waiting would not help.
+    """
+    for delay in itertools.chain(_BACKOFF, itertools.repeat(_BACKOFF[-1])):
+        try:
+            client = await connect("ccweb-worker")
+            await check(client)
+        except TemporalUnavailableError as error:
+            log.warning("%s; trying again in %g s", error.detail, delay)
+            await asyncio.sleep(delay)
+        else:
+            return client
+    raise AssertionError
+
+
 if __name__ == "__main__":
-    configure_logging()
-    asyncio.run(run(load_settings()))
+    from cli import app
+
+    app(["worker"], prog_name="ccweb")

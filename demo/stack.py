@@ -8,19 +8,20 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import httpx
 
 import embedded
-from embedded import Program, Running
+import ports
+from embedded import PortTakenError, Program, Running
 
 BOT = "ccweb-bot"
 WAVES = (("temporal", "model", "gitea"), ("sidecar", "worker", "ingress"))
 PARTS = tuple(part for wave in WAVES for part in wave)
+_ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,12 @@ class Ports:
     @classmethod
     def free(cls) -> "Ports":
         """The usual ports where they are free, others elsewhere."""
-        return cls(*(embedded.free_port(usual) for usual in (7233, 8233, 3000, 8787, 8484)))
+        return cls(*(ports.free_port(usual) for usual in (7233, 8233, 3000, 8787, 8484)))
 
     @classmethod
     def any(cls) -> "Ports":
         """Any free ports: many stacks may run side by side."""
-        return cls(*(embedded.free_port() for _ in range(5)))
+        return cls(*(ports.free_port() for _ in range(5)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,22 @@ class Stack:
                 for part in wave:
                     if part in (parts or PARTS):
                         group.create_task(self._start(part, announce))
+
+    async def start_anywhere(self, announce: Callable[[str], None] = lambda _: None) -> None:
+        """Starts all parts; on other ports when somebody took one between the look and the start.
+
+        Raises:
+            ExceptionGroup: of StartError, as `start`.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self.start(announce=announce)
+            except ExceptionGroup as errors:
+                await self.stop()
+                if not errors.split(PortTakenError)[0]:
+                    raise
+                self.ports = Ports.any()
+        return await self.start(announce=announce)
 
     async def _start(self, part: str, announce: Callable[[str], None]) -> None:
         self.running[part] = await embedded.start(self._program(part))
@@ -161,21 +178,14 @@ class Stack:
                 return self._simulator("gitea", self.ports.gitea, "--root", str(self.directory / "gitea"))
             case "model":
                 return self._simulator("model", self.ports.model, "--key-file", str(self._secret("model-key")))
+            case "ingress":
+                return embedded.ccweb_program(part, self.environment(), self.log(part), self._ingress_ready)
             case _:
-                return embedded.ccweb_program(part, self.environment(), self.log(part), self._ready(part))
+                return embedded.ccweb_program(part, self.environment(), self.log(part))
 
     def _simulator(self, name: str, port: int, *arguments: str) -> Program:
         argv = [sys.executable, "-m", f"simulators.{name}", "--port", str(port), *arguments]
-        return Program(name, argv, embedded.python_env(), self.log(name), lambda: embedded.port_open(port))
-
-    def _ready(self, part: str) -> Callable[[], Awaitable[bool]]:
-        match part:
-            case "ingress":
-                return self._ingress_ready
-            case "worker":
-                return embedded.logged(self.log(part), "worker started")
-            case _:
-                return partial(embedded.exists, self.state_dir / "codex.sock")
+        return Program(name, argv, embedded.python_env(), self.log(name), says='{"url":')
 
     async def _ingress_ready(self) -> bool:
         return await _answers(f"{self.ingress_url}/readyz")

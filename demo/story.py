@@ -15,7 +15,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
 from demo.scene import FULL_NAME, Scene, until
-from demo.stack import BOT
+from demo.stack import BOT, Stack
 from domain import ids, marker
 from domain.states import TaskState
 
@@ -64,7 +64,7 @@ async def tell(scene: Scene, console: Console) -> list[Told]:
     second = await _task(scene, client, console, SECOND)
     if second.thread_id != first.thread_id:
         second.problems.append("the follow-up did not continue the same thread")
-    await _look_around(scene, console, first)
+    await _discussion(scene, console)
     for one in (first, second):
         for problem in one.problems:
             console.print(f"[red]{one.task_id}: {problem}[/]")
@@ -151,7 +151,7 @@ def _step(console: Console, activity: str, result: Any, told: Told) -> None:
                 console.print(f"    tool     {call['tool']} -> {what}")
         case "settle_workspace":
             told.commit = result["published"]
-            console.print(f"  settled    published {str(result['published'])[:10]}")
+            console.print(f"  settled    {f'published {told.commit[:10]}' if told.commit else 'nothing to publish'}")
         case "verify_reply":
             told.comment_id = result["comment_id"]
             console.print(f"  read back  {result['found']}, comment {result['comment_id']} is in Gitea")
@@ -170,19 +170,23 @@ async def _verify(scene: Scene, console: Console, told: Told) -> None:
         console.print(f"  [red]{told.state}[/] after {told.seconds:.1f} s")
 
 
-async def _look_around(scene: Scene, console: Console, first: Told) -> None:
-    console.print(f"\n[bold]The discussion as it stands in Gitea[/] ({scene.stack.gitea_url}/{FULL_NAME}/issues/1)")
+async def _discussion(scene: Scene, console: Console) -> None:
+    console.print("\n[bold]The discussion as it stands in Gitea[/]")
     for comment in await scene.comments():
         console.print(f"  [bold]{comment['user']['login']}[/] (comment {comment['id']})")
         for line in marker.strip(comment["body"]).splitlines():
             console.print(f"    {escape(line)}")
-    stack = scene.stack
-    console.print(f"\n[bold]Temporal Web UI[/]  http://127.0.0.1:{stack.ports.temporal_ui}")
-    console.print("[bold]temporal CLI[/]     (installed in .venv/bin)")
+
+
+def look_around(stack: Stack, first: Told, console: Console) -> None:
+    """Where to look while everything is up."""
+    console.print(f"\n[bold]The discussion[/]       {stack.gitea_url}/{FULL_NAME}/issues/1")
+    console.print(f"[bold]Temporal Web UI[/]      http://127.0.0.1:{stack.ports.temporal_ui}")
+    console.print("[bold]The temporal CLI[/]     in another terminal:")
     for command in (
         "workflow list",
         f"workflow show -w {first.task_id}",
         f"workflow describe -w session/{ids.resource_key(ids.repo_key(*FULL_NAME.split('/')), 'issue', 1)}",
         "workflow list -q 'CcwebState=\"succeeded\"'",
     ):
-        console.print(f"  temporal --address {stack.temporal_address} {command}")
+        console.print(f"  ./run temporal --address {stack.temporal_address} {command}")

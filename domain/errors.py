@@ -217,3 +217,10 @@ class CodexError(CcwebError):
 
 class SettingsError(CcwebError):
     """A setting is missing or wrong; the detail names it."""
+
+
+def lines(error: BaseException) -> list[str]:
+    """What to tell a person: one line for each error of a group, or the one of a single error."""
+    if isinstance(error, BaseExceptionGroup):
+        return [line for one in error.exceptions for line in lines(one)]
+    return [error.detail or str(error)] if isinstance(error, CcwebError) else [str(error)]

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from temporalio.client import Client
 
-from connection import connect
+from connection import TemporalUnavailableError, connect
 from domain.errors import CcwebError, ErrorCode
 from ingress import control
 from ingress.audit import AuditStream
-from ingress.gateway import Gateway, TemporalUnavailableError
+from ingress.gateway import Gateway
 from ingress.problems import on_ccweb_error, on_fault, on_http_exception, on_invalid_request, problem
 from ingress.webhook import Webhook
 from operations.operators import FILE as OPERATORS_FILE

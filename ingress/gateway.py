@@ -17,8 +17,8 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from connection import TemporalUnavailableError, config, reason, unreachable
 from domain import ids
-from domain.errors import CcwebError, ErrorCode
 from domain.events import ControlState, Poke, ResourceClosed, ResourceKind, SessionStart, TaskEvent
 from domain.subjects import Subject
 
@@ -26,13 +26,6 @@ DEADLINE = 3.0
 """Seconds for everything one delivery asks of Temporal."""
 _FRESH = 2.0
 """Seconds that a read of the operators' switches, or of a repository that is not known yet, stays good."""
-
-
-class TemporalUnavailableError(CcwebError):
-    """Temporal did not answer in time, or refused. May be retried; whether it took the signal is unknown."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(ErrorCode.TEMPORAL_UNAVAILABLE, detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +153,9 @@ async def deadline() -> AsyncIterator[None]:
     except TimeoutError:
         raise TemporalUnavailableError(f"no answer within {DEADLINE:g} s") from None
     except RPCError as error:
-        raise TemporalUnavailableError(f"{error.status.name}: {error.message}"[:200]) from None
+        raise TemporalUnavailableError(f"{error.status.name}: {reason(error)}") from None
     except RuntimeError as error:  # What the SDK raises when it cannot connect at all.
-        raise TemporalUnavailableError(str(error)[:200]) from None
+        raise TemporalUnavailableError(unreachable(error, config()["target_host"])) from None
 
 
 def _recent(times: dict[int, float]) -> dict[int, float]:

@@ -10,13 +10,14 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from connection import TemporalUnavailableError
 from domain import ids
 from domain.errors import ErrorCode
 from domain.events import Poke, ResourceClosed, TaskEvent
 from domain.subjects import Act, Subject
 from domain.triggers import MAX_TITLE, Decision, DecisionCode, DecisionKind, task_event
 from ingress.audit import AuditStream
-from ingress.gateway import Gateway, TemporalUnavailableError, deadline
+from ingress.gateway import Gateway, deadline
 from ingress.gitea import RawDelivery, judge, media_type_of, payload_hash
 from ingress.problems import problem
 from policy import policy_of

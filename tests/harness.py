@@ -35,7 +35,7 @@ async def running_scene(directory: Path, **settings: str) -> AsyncIterator[Scene
     """A whole stack with the demo repository; all its processes end with it."""
     stack = Stack(directory, Ports.any(), settings=QUICK | settings)
     try:
-        await stack.start()
+        await stack.start_anywhere()
         async with httpx.AsyncClient(timeout=20) as http:
             scene = Scene(stack, http)
             await scene.seed()

@@ -153,7 +153,7 @@ async def test_a_second_sidecar_of_one_state_folder_refuses_and_changes_nothing(
     other = scene.stack.directory / "other-key"
     other.write_text("sk-other", encoding="utf-8")
     text = await sidecar(scene, CCWEB_MODEL="other-1", CCWEB_MODEL_KEY_FILE=str(other))
-    assert text == f"ccweb: another sidecar runs with the state folder {scene.stack.state_dir}\n"
+    assert text.startswith(f"ccweb: another sidecar runs with the state folder {scene.stack.state_dir};")
     assert app_server_pids(scene) == before and Path(f"/proc/{before[-1]}").exists()
     comment = await scene.comment(f"@{BOT} [[script:reply-only]]")
     assert await finished(scene, comment) == "succeeded"

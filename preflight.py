@@ -1,0 +1,67 @@
+"""What a person should know before anything is started: Gitea, the bot's token, the gitea-mcp program."""
+
+import shlex
+import shutil
+
+import httpx
+
+from domain.errors import CcwebError, ErrorCode, GiteaError, SettingsError
+from settings import Settings
+
+_LIMIT = 10.0
+_REMEDY = "make one as the bot (Settings, Applications) with write:issue, write:repository and read:user"
+
+
+def gitea_mcp(settings: Settings) -> None:
+    """Looks for the program as the bridge does.
+
+    Raises:
+        SettingsError: it is not there.
+    """
+    command = settings.gitea_mcp_command
+    if shutil.which(command) or shutil.which((shlex.split(command) or [""])[0]):
+        return
+    raise SettingsError(
+        ErrorCode.MCP_COMMAND_MISSING,
+        f"CCWEB_GITEA_MCP_COMMAND: {command} is not on PATH; install gitea-mcp (https://gitea.com/gitea/gitea-mcp), "
+        "or set the path of the program",
+    )
+
+
+async def gitea(settings: Settings) -> list[CcwebError]:
+    """What is wrong with Gitea's address and the bot's token; empty when they work."""
+    try:
+        async with httpx.AsyncClient(timeout=_LIMIT) as http:
+            header = {"Authorization": f"token {settings.gitea_token.get_secret_value()}"}
+            answer = await http.get(f"{settings.gitea_url}/api/v1/user", headers=header)
+    except httpx.HTTPError as error:
+        why = str(error) or type(error).__name__
+        detail = f"CCWEB_GITEA_URL: {settings.gitea_url} cannot be reached: {why}; start Gitea, or set its address"
+        return [GiteaError(ErrorCode.GITEA_UNAVAILABLE, detail)]
+    return _judge(settings, answer)
+
+
+def _judge(settings: Settings, answer: httpx.Response) -> list[CcwebError]:
+    match answer.status_code:
+        case 200:
+            return _owner(settings, answer)
+        case 401:
+            return [GiteaError(ErrorCode.GITEA_AUTH_FAILED, f"CCWEB_GITEA_TOKEN: Gitea refuses it; {_REMEDY}")]
+        case 403:
+            return [GiteaError(ErrorCode.TOKEN_SCOPE_MISSING, f"CCWEB_GITEA_TOKEN: it lacks a scope; {_REMEDY}")]
+        case status:
+            detail = f"CCWEB_GITEA_URL: {settings.gitea_url} answers {status}; is this the address of Gitea itself?"
+            return [GiteaError(ErrorCode.GITEA_UNAVAILABLE, detail)]
+
+
+def _owner(settings: Settings, answer: httpx.Response) -> list[CcwebError]:
+    """The token must be the bot's: by its name ccweb tells its own comments from people's."""
+    try:
+        login = str(answer.json()["login"])
+    except (ValueError, KeyError, TypeError):
+        detail = f"CCWEB_GITEA_URL: {settings.gitea_url} does not answer as Gitea's API does"
+        return [GiteaError(ErrorCode.GITEA_UNAVAILABLE, detail)]
+    if login.lower() == settings.bot_name.lower():
+        return []
+    detail = f"CCWEB_GITEA_TOKEN: it belongs to {login}, but CCWEB_BOT_NAME is {settings.bot_name}; set both alike"
+    return [GiteaError(ErrorCode.GITEA_AUTH_FAILED, detail)]
