@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from domain.errors import ErrorCode, SettingsError
+from domain.events import Limits
 from domain.triggers import EVERY_TRIGGER, Trigger
 
 PREFIX = "CCWEB_"
@@ -75,6 +76,17 @@ class Settings(BaseSettings):
     reasoning_effort: Literal["minimal", "low", "medium", "high"] | None = Field(None, description="Reasoning effort")
     max_reply_chars: int = Field(60_000, gt=0, description="Longest answer that the bridge posts")
 
+    # Budgets; 0 is no limit
+    task_minutes: float = Field(120, ge=0, description="Minutes of turns that a task may use before it asks")
+    task_tokens: int = Field(0, ge=0, description="Tokens that a task may use before it asks; 0 is no limit")
+    task_cost: float = Field(0, ge=0, description="Cost of a task, by the prices below, before it asks")
+    session_minutes: float = Field(0, ge=0, description="Minutes of turns that an Issue/PR may use before it asks")
+    session_tokens: int = Field(0, ge=0, description="Tokens that an Issue/PR may use before it asks")
+    session_cost: float = Field(0, ge=0, description="Cost of an Issue/PR before it asks")
+    price_input: float = Field(0, ge=0, description="Price of a million input tokens, in any currency")
+    price_cached_input: float = Field(0, ge=0, description="Price of a million cached input tokens")
+    price_output: float = Field(0, ge=0, description="Price of a million output tokens")
+
     # Times
     heartbeat_timeout: Seconds = Field(30, description="A worker silent this long is taken for dead")
     stop_budget: Seconds = Field(20, description="Time to interrupt and clean a turn, and for a worker's shutdown")
@@ -119,6 +131,14 @@ class Settings(BaseSettings):
     def secrets(self) -> tuple[str, ...]:
         """The webhook secrets that may sign, never empty ones."""
         return tuple(self.webhook_secrets.get_secret_value().split())
+
+    @property
+    def task_budget(self) -> Limits:
+        return Limits(minutes=self.task_minutes, tokens=self.task_tokens, cost=self.task_cost)
+
+    @property
+    def session_budget(self) -> Limits:
+        return Limits(minutes=self.session_minutes, tokens=self.session_tokens, cost=self.session_cost)
 
     @property
     def codex_home(self) -> Path:

@@ -17,6 +17,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
 from activities.codex import CodexActivities
+from activities.commands import CommandActivities
 from activities.failures import FailureInterceptor
 from activities.gitea import GiteaActivities
 from activities.replies import ReplyActivities
@@ -68,6 +69,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
     temporal = TemporalActivities(settings, client, host, admission.seen_sources)
     replies = ReplyActivities(settings, gitea)
     reviews = ReviewActivities(settings, gitea)
+    commands = CommandActivities(settings, gitea)
     workspace = WorkspaceActivities(settings)
     codex = CodexActivities(settings)
     shared: list[Callable[..., Any]] = [
@@ -83,11 +85,14 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
         replies.verify_reply,
         replies.post_fallback,
         reviews.list_reviews,
+        commands.check_command,
+        commands.acknowledge,
     ]
     own: list[Callable[..., Any]] = [
         workspace.prepare_workspace,
         workspace.settle_workspace,
         codex.run_turn,
+        codex.steer_turn,
         codex.close_session,
     ]
     return [

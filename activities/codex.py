@@ -11,12 +11,13 @@ from temporalio import activity
 from activities import codex_thread, codex_turn
 from activities.codex_turn import Progress, Turn
 from activities.layout import Layout
+from activities.meter import BudgetExceededError, Meter, last_heartbeat
 from activities.waiting import heartbeats, nothing_in_flight
 from activities.workspace import remove_worktree
 from clients import codex, journal, lease
 from clients.codex import CodexClient, RpcError
 from domain.errors import CodexError, ErrorCode, WorkspaceError
-from domain.events import SessionClose, ToolCall, TurnOutcome, TurnRequest
+from domain.events import SessionClose, SteerRequest, ToolCall, TurnOutcome, TurnRequest
 from settings import Settings
 
 log = logging.getLogger("ccweb.codex")
@@ -41,7 +42,8 @@ class CodexActivities:
             WorkspaceError: workspace_unavailable, another process of this host holds the repository.
         """
         settings = self._settings
-        progress = Progress(thread_id=request.thread_id)
+        progress = Progress(Meter(settings, request.left), thread_id=request.thread_id)
+        progress.meter.resume(last_heartbeat())
         async with heartbeats(settings, progress.details), _locked(settings, request.repository.id):
             held = lease.Lease(request.lease_id, request.task_id)
             lease.grant(settings.lease_dir, request.repository.id, held)
@@ -80,6 +82,9 @@ class CodexActivities:
             if not _detaching():
                 await self._stop(client, request, progress)
             raise
+        except BudgetExceededError:
+            await self._stop(client, request, progress)
+            turn = {"id": progress.turn_id, "status": "interrupted", "items": []}
         except TimeoutError:
             progress.silent = True
             await self._stop(client, request, progress)
@@ -97,6 +102,19 @@ class CodexActivities:
                 if progress.thread_id is not None:
                     await codex_turn.stop(client, progress.thread_id, progress.turn_id)
                 await nothing_in_flight(settings, request.task_id)
+
+    @activity.defn
+    async def steer_turn(self, request: SteerRequest) -> bool:
+        """Tells the running turn something; False when there is none. May be retried: it is told once.
+
+        Raises:
+            CodexError: app_server_timeout, may be retried.
+        """
+        settings = self._settings
+        async with codex.connect(settings.codex_socket, settings.rpc_timeout) as client:
+            turn = request.turn
+            thread_id = turn.thread_id or await codex_thread.find(client, codex_thread.thread_name(turn))
+            return thread_id is not None and await codex_turn.steer(client, thread_id, request)
 
     @activity.defn
     async def close_session(self, request: SessionClose) -> None:
@@ -117,7 +135,7 @@ def _detaching() -> bool:
 
 
 def _outcome(settings: Settings, request: TurnRequest, progress: Progress, turn: Turn) -> TurnOutcome:
-    code, detail = codex_turn.failure(turn, silent=progress.silent)
+    code, detail = codex_turn.failure(turn, progress)
     lines = journal.read(settings.journal_dir, request.task_id)
     return TurnOutcome(
         thread_id=str(progress.thread_id),
@@ -126,7 +144,8 @@ def _outcome(settings: Settings, request: TurnRequest, progress: Progress, turn:
         error_code=code,
         detail=detail,
         last_message=(codex_turn.last_message(turn) or progress.last_message)[: settings.max_reply_chars],
-        usage=progress.usage,
+        usage=progress.meter.usage,
+        spent=progress.meter.spent,
         tools=[
             ToolCall(
                 tool=line.tool,

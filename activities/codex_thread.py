@@ -118,7 +118,7 @@ async def open_thread(client: CodexClient, settings: Settings, request: TurnRequ
             (codex_config_invalid), another process has the thread (app_server_timeout, may be retried).
     """
     params = thread_params(settings, request)
-    known = request.thread_id or await _find(client, request.session_key)
+    known = request.thread_id or await find(client, thread_name(request))
     if known and await _resume(client, known, params):
         return known, False
     try:
@@ -127,16 +127,21 @@ async def open_thread(client: CodexClient, settings: Settings, request: TurnRequ
         raise _refused(error) from error
     thread_id = str(started["thread"]["id"])
     # The name also makes the thread durable before its first turn, and lets a later session find it.
-    await client.call("thread/name/set", {"threadId": thread_id, "name": request.session_key})
+    await client.call("thread/name/set", {"threadId": thread_id, "name": thread_name(request)})
     return thread_id, True
 
 
-async def _find(client: CodexClient, session_key: str) -> str | None:
+def thread_name(request: TurnRequest) -> str:
+    return request.thread_name or request.session_key
+
+
+async def find(client: CodexClient, name: str) -> str | None:
+    """The id of the thread with this name, newest first."""
     cursor = None
     while True:
         page = await client.call("thread/list", {"limit": _PAGE, "cursor": cursor, "modelProviders": []})
         for thread in page["data"]:
-            if thread.get("name") == session_key:
+            if thread.get("name") == name:
                 return str(thread["id"])
         cursor = page.get("nextCursor")
         if not cursor:

@@ -9,14 +9,16 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from activities import codex_thread
+from activities.meter import Meter
 from clients.codex import CodexClient, RpcError
 from domain import prompts, turn_errors
 from domain.errors import CodexError, ErrorCode
-from domain.events import TokenUsage, TurnRequest
+from domain.events import SteerRequest, TurnRequest
 from settings import Settings
 
 log = logging.getLogger("ccweb.codex")
@@ -31,11 +33,11 @@ SILENT = "the turn was silent or ran too long"
 class Progress:
     """What the heartbeat tells; times are those of the monotonic clock."""
 
+    meter: Meter
     thread_id: str | None = None
     turn_id: str | None = None
     last_event: float = field(default_factory=time.monotonic)
     events: int = 0
-    usage: TokenUsage = field(default_factory=TokenUsage)
     last_message: str = ""
     new_thread: bool = False
     silent: bool = False
@@ -44,7 +46,12 @@ class Progress:
 
     def details(self) -> dict[str, Any]:
         age = round(time.monotonic() - self.last_event, 1)
-        return {"threadId": self.thread_id, "turnId": self.turn_id, "eventSeq": self.events, "silentFor": age}
+        return {
+            "threadId": self.thread_id,
+            "turnId": self.turn_id,
+            "eventSeq": self.events,
+            "silentFor": age,
+        } | self.meter.details()
 
 
 Turn = dict[str, Any]
@@ -83,17 +90,44 @@ async def find(client: CodexClient, thread_id: str, turn_key: str) -> Turn | Non
     return None
 
 
+def metadata(request: TurnRequest) -> dict[str, str]:
+    """What each tool call of the turn carries; a later message of ours must carry the same, or it is replaced."""
+    return {
+        "ccweb_task_id": request.task_id,
+        "ccweb_lease_id": request.lease_id,
+        "ccweb_round": str(request.round),
+        "ccweb_source_key": request.source_key,
+    }
+
+
+async def steer(client: CodexClient, thread_id: str, request: SteerRequest) -> bool:
+    """Tells the running turn something, once; False when it does not run."""
+    if await find(client, thread_id, request.key) is not None:
+        return True
+    turn = await find(client, thread_id, request.turn.turn_key)
+    if turn is None or turn["status"] != _RUNNING:
+        return False
+    params = {
+        "threadId": thread_id,
+        "expectedTurnId": turn["id"],
+        "clientUserMessageId": request.key,
+        "input": [{"type": "text", "text": prompts.steer_text(request.author, request.text)}],
+        "responsesapiClientMetadata": metadata(request.turn),
+    }
+    try:
+        await client.call("turn/steer", params)
+    except RpcError as error:
+        log.info("not steered", extra={"taskId": request.turn.task_id, "detail": error.message[:200]})
+        return False
+    return True
+
+
 async def _start(client: CodexClient, settings: Settings, request: TurnRequest, progress: Progress) -> Turn:
     params = {
         "threadId": progress.thread_id,
         "clientUserMessageId": request.turn_key,
         "input": [{"type": "text", "text": prompts.turn_text(request)}],
-        "responsesapiClientMetadata": {
-            "ccweb_task_id": request.task_id,
-            "ccweb_lease_id": request.lease_id,
-            "ccweb_round": str(request.round),
-            "ccweb_source_key": request.source_key,
-        },
+        "responsesapiClientMetadata": metadata(request),
     }
     mode = {
         "mode": "default",
@@ -121,13 +155,14 @@ async def follow(client: CodexClient, settings: Settings, progress: Progress, ta
     Raises:
         CodexError: app_server_timeout, the connection closed: the turn's state is unknown.
         TimeoutError: it was silent or ran too long.
+        BudgetExceededError: it used up what it was allowed.
     """
     end = time.monotonic() + settings.turn_timeout
     events = client.notifications()
     progress.last_event = time.monotonic()
     while True:
         limit = min(settings.silence_timeout, end - time.monotonic())
-        message = await asyncio.wait_for(anext(events), max(limit, 0.01))
+        message = await _next(events, limit, progress.meter)
         params = message.get("params") or {}
         if params.get("threadId") != progress.thread_id:
             continue
@@ -139,15 +174,20 @@ async def follow(client: CodexClient, settings: Settings, progress: Progress, ta
             return turn
 
 
+async def _next(events: AsyncIterator[dict[str, Any]], limit: float, meter: Meter) -> dict[str, Any]:
+    """The next event within `limit` seconds, or within the budget of time if that is less."""
+    allowed = meter.seconds_left
+    try:
+        return await asyncio.wait_for(anext(events), max(limit if allowed is None else min(limit, allowed), 0.01))
+    except TimeoutError:
+        meter.check()
+        raise
+
+
 def _note(method: str, params: dict[str, Any], progress: Progress, task_id: str) -> None:
     if method == "thread/tokenUsage/updated":
-        total = params["tokenUsage"]["total"]
-        progress.usage = TokenUsage(
-            input_tokens=total["inputTokens"],
-            cached_input_tokens=total["cachedInputTokens"],
-            output_tokens=total["outputTokens"],
-            total_tokens=total["totalTokens"],
-        )
+        progress.meter.read(params["tokenUsage"])
+        progress.meter.check()
     elif method == "item/completed":
         _note_item(params["item"], progress, task_id)
 
@@ -165,9 +205,11 @@ def _note_item(item: dict[str, Any], progress: Progress, task_id: str) -> None:
         log.info("tool finished", extra={**extra, "tool": item.get("tool"), "status": item.get("status")})
 
 
-def failure(turn: Turn, *, silent: bool) -> tuple[ErrorCode | None, str]:
-    """Our code of a turn that did not complete, and Codex's words; `silent`: we interrupted it ourselves."""
-    if turn["status"] == "interrupted" and silent:
+def failure(turn: Turn, progress: Progress) -> tuple[ErrorCode | None, str]:
+    """Our code of a turn that did not complete, and Codex's words; we may have interrupted it ourselves."""
+    if turn["status"] == "interrupted" and progress.meter.used_up:
+        return ErrorCode.BUDGET_EXCEEDED, progress.meter.used_up
+    if turn["status"] == "interrupted" and progress.silent:
         return ErrorCode.APP_SERVER_TIMEOUT, SILENT
     if turn["status"] == "interrupted":
         return ErrorCode.INTERRUPTED_BY_RESTART, "the turn was cut"

@@ -4,8 +4,9 @@ import logging
 
 from temporalio import activity
 
+from activities.authors import may_trigger
 from clients.gitea import Comment, GiteaClient, Repository
-from domain import marker, permissions, replies
+from domain import marker, replies
 from domain.errors import ErrorCode, GiteaError
 from domain.events import (
     Admission,
@@ -51,7 +52,9 @@ class GiteaActivities:
         ref = _ref(found)
         if found.archived:
             return self._answer(ref, "failed", ErrorCode.REPOSITORY_UNAVAILABLE, "the repository is archived")
-        if event.author_check == AuthorCheck.PENDING and not await self._allowed(found, event.author):
+        if event.author_check == AuthorCheck.PENDING and not await may_trigger(
+            self._client, self._settings, found, event.author
+        ):
             return self._answer(ref, "rejected", ErrorCode.INSUFFICIENT_PERMISSION, event.author)
         comments = await self._client.comments(found.full_name, event.number)
         taken = replies.seen_sources(comments, self._settings.bot_name).get(event.source_key, event.task_id)
@@ -65,26 +68,6 @@ class GiteaActivities:
         fork = pull.head.repo is None or pull.head.repo.id != admission.repository.id
         return admission.model_copy(update={"pull_head": pull.head.ref, "fork": fork})
 
-    async def _allowed(self, repository: Repository, author: str) -> bool:
-        """Fails closed: who cannot be judged may not."""
-        minimum, allowed = self._settings.minimum_permission, self._settings.allowed_authors
-        if permissions.may_trigger(author, None, minimum, allowed):
-            return True
-        return permissions.may_trigger(author, await self._level(repository, author, minimum), minimum, allowed)
-
-    async def _level(self, repository: Repository, author: str, minimum: str) -> str | None:
-        """Who may write can be asked with write permission; other levels need the bot to be an admin."""
-        if minimum == "write":
-            writers = {user.login.lower() for user in await self._client.assignees(repository.full_name)}
-            return "write" if author.lower() in writers else None
-        try:
-            return (await self._client.permission(repository.full_name, author)).permission
-        except GiteaError as error:
-            if error.retryable:
-                raise
-            log.warning("cannot judge an author", extra={"detail": error.detail})
-            return None
-
     def _answer(
         self, repository: RepositoryRef, state: str, code: ErrorCode | None = None, reason: str = ""
     ) -> Admission:
@@ -96,6 +79,8 @@ class GiteaActivities:
             retry_delay=settings.retry_delay,
             request_backoff=settings.request_backoff,
             read_back_budget=settings.read_back_budget,
+            task_budget=settings.task_budget,
+            session_budget=settings.session_budget,
         )
         fields = {"state": state, "error_code": code, "reason": reason, "repository": repository, "policy": policy}
         return Admission.model_validate(fields)
@@ -126,11 +111,11 @@ class GiteaActivities:
 
     async def _react(self, name: str, number: int, target: ReactionTarget) -> None:
         """A reaction is a courtesy: where it is refused the receipt still comes."""
-        if target.source_kind == "review":  # Gitea has no reactions to a review as such.
+        path = replies.reaction_target(target.source_kind, target.source_id, number)
+        if path is None:
             return
-        on_comment = target.source_kind in {"comment", "review_comment"}
         try:
-            await self._client.react(name, f"comments/{target.source_id}" if on_comment else str(number), _TAKEN)
+            await self._client.react(name, path, _TAKEN)
         except GiteaError as error:
             log.warning("no reaction", extra={"detail": error.detail})
 

@@ -29,7 +29,8 @@ class ReplyActivities:
 
     @activity.defn
     async def post_fallback(self, request: FallbackRequest) -> Verification:
-        """Posts the agent's last words by REST under the round's marker, unless something is there, and reads back.
+        """Posts the agent's last words, or the question for more budget, by REST under the round's marker, unless
+        something is there, and reads back.
 
         A post that Gitea answered with success and that is not found afterwards is `missing`.
         """
@@ -37,16 +38,24 @@ class ReplyActivities:
         before = await self._read_back(look)
         if before.found != "missing":
             return before
-        text = request.text.strip() or _NOTHING_SAID[self._settings.language]
         stamp = marker.ReplyMarker(
-            "rest_fallback", request.task_id, request.turn_id or "none", request.round, request.source_key
+            request.kind, request.task_id, request.turn_id or "none", request.round, request.source_key
         )
         try:
-            await self._client.create_comment(request.repository.full_name, request.number, marker.stamp(text, stamp))
+            await self._client.create_comment(
+                request.repository.full_name, request.number, marker.stamp(self._text(request), stamp)
+            )
         except GiteaError as error:
             # It may have been posted all the same: only what is read back counts.
             return (await self._read_back(look)).model_copy(update={"detail": str(error)[:300]})
         return await self._read_back(look)
+
+    def _text(self, request: FallbackRequest) -> str:
+        language, spent = self._settings.language, request.spent
+        if request.used_up:
+            bot = self._settings.bot_name
+            return replies.budget_question(request.used_up, spent.seconds, spent.tokens, spent.cost, bot, language)
+        return request.text.strip() or _NOTHING_SAID[language]
 
     async def _read_back(self, request: VerifyRequest) -> Verification:
         end = time.monotonic() + request.budget

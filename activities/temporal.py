@@ -50,6 +50,7 @@ class TemporalActivities:
         return Recovered(
             thread_id=memo.get("threadId"),
             host=memo.get("host"),
+            epoch=memo.get("epoch", 0),
             seen_sources=await self._seen_sources(start),
             running=running,
             idle_after=self._settings.session_idle,

@@ -69,6 +69,11 @@ class Permission(_Answer):
     permission: str
 
 
+class Reaction(_Answer):
+    user: User | None = None
+    content: str
+
+
 class Review(_Answer):
     """A review, or a request for one (`state` REQUEST_REVIEW); PENDING ones are its author's alone."""
 
@@ -133,6 +138,11 @@ class GiteaClient:
         """Adds a reaction to `comments/<id>` or `<number>`; adding it again changes nothing."""
         response = await self._request("POST", f"/repos/{full_name}/issues/{target}/reactions", {"content": content})
         _read(response, dict[str, Any])
+
+    async def reactions(self, full_name: str, target: str) -> list[Reaction]:
+        """Who reacted to `comments/<id>` or `<number>` with what; Gitea answers `null` for none."""
+        response = await self._request("GET", f"/repos/{full_name}/issues/{target}/reactions")
+        return [] if response.text.strip() == "null" else _read(response, list[Reaction])
 
     async def assignees(self, full_name: str) -> list[User]:
         """Everybody who may write, the owner included."""

@@ -64,6 +64,7 @@ class ErrorCode(StrEnum):
     REPLY_UNKNOWN = "reply_unknown"
     NOT_CURRENT_TASK = "not_current_task"
     WRONG_REPOSITORY = "wrong_repository"
+    BUDGET_EXCEEDED = "budget_exceeded"
     ABORT_TIMEOUT = "abort_timeout"
     TERMINATED = "terminated"
     DISK_FULL = "disk_full"
@@ -176,6 +177,8 @@ TEXTS: dict[ErrorCode, ErrorText] = {
     C.REPLY_UNKNOWN: _t(True, "It is not known whether the answer reached Gitea.", "无法确认回复是否已到达 Gitea。", _OPERATOR_EN, _OPERATOR_ZH),
     C.NOT_CURRENT_TASK: _t(False, "The call does not belong to the task that holds the workspace.", "该调用不属于当前任务。", _AGENT_EN, _AGENT_ZH),
     C.WRONG_REPOSITORY: _t(False, "The tool is limited to this repository.", "该工具仅限本仓库。", _AGENT_EN, _AGENT_ZH),
+    C.BUDGET_EXCEEDED: _t(False, "The budget of time, tokens or cost is used up.", "时间、令牌或费用预算已用尽。",
+        "Write `/budget` to allow as much again.", "请评论 `/budget` 以追加预算。"),
     C.ABORT_TIMEOUT: _t(False, "The turn did not stop in time and was given up.", "执行未能及时停止，已强制放弃。", _OPERATOR_EN, _OPERATOR_ZH),
     C.TERMINATED: _t(False, "An operator ended the task.", "任务被运维终止。", _AGAIN_EN, _AGAIN_ZH),
     C.DISK_FULL: _t(True, "The worker's disk is full.", "worker 磁盘已满。", "Free space on the worker host, then comment again.", "请清理磁盘后再次评论。"),

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from domain.commands import CommandName
 from domain.errors import ErrorCode
 from domain.states import TaskState
 
@@ -104,6 +105,35 @@ class Reviews(Record):
     events: list[TaskEvent] = []
 
 
+class CommandCheck(Record):
+    """Answer of `check_command`: may its author command here, and was it obeyed before?"""
+
+    allowed: bool
+    obeyed: bool = False
+
+
+class OpenTask(Record):
+    """One line of `/status`."""
+
+    task_id: str
+    state: TaskState | None = None
+    asked_by: str = ""
+
+
+class CommandAck(Record):
+    """Ask of `acknowledge`: react to a command's comment and, where it asks for words, post them.
+
+    `done` False: there was nothing to do, which is said.
+    """
+
+    event: TaskEvent
+    command: CommandName
+    done: bool = True
+    tasks: list[OpenTask] = []
+    thread_id: str | None = None
+    spent: "Spend"
+
+
 class Opening(Record):
     """The last body or assignment that asked: what comes with it in the same moment asks for the same."""
 
@@ -111,6 +141,37 @@ class Opening(Record):
     author: str
     source_kind: SourceKind
     at: datetime
+
+
+class Spend(Record):
+    """What was used up: seconds of turns, tokens, and their cost by the prices of the settings."""
+
+    seconds: float = 0
+    tokens: int = 0
+    cost: float = 0
+
+
+class Limits(Record):
+    """A budget as the settings give it; 0 is no limit."""
+
+    minutes: float = 0
+    tokens: int = 0
+    cost: float = 0
+
+
+class Left(Record):
+    """What may still be used; None is no limit."""
+
+    seconds: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+
+class SessionSpend(Record):
+    """Session to task: what the session used up before and beside it, and how often more was granted."""
+
+    spent: Spend = Spend()
+    grants: int = 0
 
 
 class SessionStart(Record):
@@ -134,6 +195,11 @@ class SessionCarried(Record):
     latched: bool = False
     """Assigned and not unassigned since: further deliveries of it ask for nothing new."""
     opening: Opening | None = None
+    epoch: int = 0
+    """How many times `/new` began another thread."""
+    spend: SessionSpend = SessionSpend()
+    unsuccessful: TaskEvent | None = None
+    """The last request that did not succeed: what `/retry` tries again."""
     inbox: list[TaskEvent | Poke] = []
     """Delivered and not yet looked at."""
     idle_after: float = 14 * 86400
@@ -158,6 +224,9 @@ class TaskStart(Record):
     event: TaskEvent
     thread_id: str | None = None
     host: str | None = None
+    epoch: int = 0
+    """Which of the session's threads this task works in."""
+    session_spend: SessionSpend = SessionSpend()
 
 
 class TaskResult(Record):
@@ -172,6 +241,8 @@ class TaskResult(Record):
     turn_id: str | None = None
     comment_id: int | None = None
     commit: str | None = None
+    spent: Spend = Spend()
+    epoch: int = 0
     unconsumed: list[TaskEvent] = []
 
 
@@ -181,6 +252,7 @@ class TaskWaiting(Record):
     task_id: str
     waiting: bool
     thread_id: str | None = None
+    epoch: int = 0
     host: str | None = None
 
 
@@ -193,6 +265,8 @@ class TaskPolicy(Record):
     retry_delay: float
     request_backoff: float
     read_back_budget: float
+    task_budget: Limits = Limits()
+    session_budget: Limits = Limits()
 
 
 class LeaseRequest(Record):
@@ -202,7 +276,7 @@ class LeaseRequest(Record):
     task_id: str
     resume: bool = False
     """True when the task ran before: it goes ahead of tasks that never started."""
-    session_key: str = ""
+    thread_name: str = ""
 
 
 class LeaseAsk(Record):
@@ -229,7 +303,7 @@ class LeaseRelease(Record):
     task_id: str
     fenced: bool = True
     """False when what ran on the host may still run (terminated task): wait before the next grant."""
-    session_key: str = ""
+    thread_name: str = ""
     thread_id: str | None = None
 
 
@@ -252,7 +326,7 @@ class RepositoryCarried(Record):
     holder: LeaseRequest | None = None
     host: str | None = None
     threads: dict[str, str] = {}
-    """sessionKey to the threadId of its last release, oldest first, bounded."""
+    """A thread's name to its threadId at its last release, oldest first, bounded."""
 
 
 class ControlState(Record):
@@ -348,6 +422,19 @@ class TurnRequest(Record):
     author: str
     instruction: str
     title: str = ""
+    thread_name: str = ""
+    """What the thread is called in Codex; empty for the sessionKey."""
+    left: Left = Left()
+    """What the turn may use up before it is interrupted."""
+
+
+class SteerRequest(Record):
+    """Ask of `steer_turn`: tell the running turn something; `turn` is the request that started it."""
+
+    turn: TurnRequest
+    key: str
+    author: str
+    text: str
 
 
 class TokenUsage(Record):
@@ -377,6 +464,8 @@ class TurnOutcome(Record):
     detail: str = ""
     last_message: str = ""
     usage: TokenUsage = TokenUsage()
+    """Tokens of this turn."""
+    spent: Spend = Spend()
     tools: list[ToolCall] = []
     mode: str = ""
     """The mode the turn really ran in, for `runtime {app: codexapp, mode}`."""
@@ -445,6 +534,10 @@ class FallbackRequest(Record):
     source_key: str
     text: str
     budget: float
+    kind: Literal["rest_fallback", "question"] = "rest_fallback"
+    used_up: str = ""
+    """For a question about the budget: what ran out (time, tokens, cost)."""
+    spent: Spend = Spend()
 
 
 class HolderProbe(Record):
@@ -464,5 +557,6 @@ class Recovered(Record):
     running: list[str] = []
     """taskIds of this session that still run (to adopt)."""
     holder: LeaseRequest | None = None
+    epoch: int = 0
     idle_after: float | None = None
     """`session_idle` of the settings; seconds."""

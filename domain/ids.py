@@ -47,6 +47,11 @@ def turn_key(task: str, round_: int, n: int) -> str:
     return f"{task}/{round_}.{n}"
 
 
+def thread_name(session: str, epoch: int) -> str:
+    """What a session's thread is called in Codex; `/new` begins another epoch."""
+    return f"{session}#{epoch}" if epoch else session
+
+
 def lease_id(task: str, k: int) -> str:
     return f"{task}/{k}"
 

@@ -54,8 +54,8 @@ class LeaseQueue:
 
     def release(self, release: LeaseRelease) -> None:
         """Ends the holder's lease or withdraws a request; a lease that is neither is stale and ignored."""
-        if release.session_key and release.thread_id:
-            self._remember(release.session_key, release.thread_id)
+        if release.thread_name and release.thread_id:
+            self._remember(release.thread_name, release.thread_id)
         self.waiting = [waiter for waiter in self.waiting if not _matches(release, waiter)]
         if self.holder is not None and _matches(release, self.holder):
             self.free(self.holder.task_id, fenced=release.fenced)
@@ -68,9 +68,9 @@ class LeaseQueue:
     def clear(self) -> None:
         self.holder, self.freed = None, None
 
-    def _remember(self, session_key: str, thread_id: str) -> None:
-        self.threads.pop(session_key, None)
-        self.threads[session_key] = thread_id
+    def _remember(self, thread_name: str, thread_id: str) -> None:
+        self.threads.pop(thread_name, None)
+        self.threads[thread_name] = thread_id
         while len(self.threads) > _MAX_THREADS:
             del self.threads[next(iter(self.threads))]
 

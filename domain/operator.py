@@ -7,6 +7,7 @@ a text and an object are commands; everything else is junk, which the workflow r
 from dataclasses import dataclass
 
 _MAX_WORDS = 200
+_MAX_GRANT = 100
 OPERATOR = "operator"
 
 
@@ -31,3 +32,14 @@ def parse_command(raw: object, text_is: str = "reason") -> Command | None:
 def _field(fields: dict[object, object], name: str) -> str:
     value = fields.get(name)
     return " ".join(value.split())[:_MAX_WORDS] if isinstance(value, str) else ""
+
+
+def parse_grant(raw: object) -> tuple[int | None, str]:
+    """How many more budgets and by whom; no argument means one, None junk."""
+    budgets, actor = raw, OPERATOR
+    if isinstance(raw, dict):
+        budgets, actor = raw.get("budgets", 1), _field(raw, "actor") or OPERATOR
+    if budgets is None:
+        budgets = 1
+    valid = isinstance(budgets, int) and not isinstance(budgets, bool) and 1 <= budgets <= _MAX_GRANT
+    return (budgets if valid and isinstance(budgets, int) else None), actor

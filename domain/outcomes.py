@@ -95,6 +95,13 @@ def _mend(tried: Collection[Mend]) -> Next | Mend:
     return Next(S.FAILED_REPLY, "the answer is not in Gitea, even by REST", C.MCP_REPLY_MISSING)
 
 
+def after_budget_question(found: Found) -> Next:
+    """A budget ran out: with the question in Gitea the task waits for more, else it ends and says so."""
+    if found == "question":
+        return Next(S.WAITING_USER, "the budget is used up", C.BUDGET_EXCEEDED)
+    return Next(S.FAILED, "the budget is used up, and the question for more is not in Gitea", C.BUDGET_EXCEEDED)
+
+
 def after_abort(found: Found, reason: str, actor: str) -> Next:
     """An answer that is already there counts; otherwise the abort does."""
     if found in {"final", "rest_fallback"}:

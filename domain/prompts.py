@@ -33,6 +33,8 @@ _REPLY_RETRY = (
     "nothing else and run no commands."
 )
 
+_STEER = "While you work, {author} adds this. Take it into account.\n<gitea_text>\n{text}\n</gitea_text>"
+
 
 def developer_instructions(agents_md: str) -> str:
     """Our rules, then the instructions of the base branch (never those of an untrusted head)."""
@@ -52,6 +54,11 @@ def turn_text(request: TurnRequest) -> str:
         title=escape(request.title) or "none",
         text=escape(request.instruction),
     )
+
+
+def steer_text(author: str, text: str) -> str:
+    """What is told to a turn that runs."""
+    return _STEER.format(author=escape(author), text=escape(text))
 
 
 def escape(text: str) -> str:

@@ -74,6 +74,28 @@ def seen_sources(comments: Iterable[Comment], bot: str) -> dict[str, str]:
     return seen
 
 
+def reaction_target(source_kind: str, source_id: str, number: int) -> str | None:
+    """Where Gitea takes a reaction to a source, below `issues/`; None for a review as such, which has none."""
+    if source_kind == "review":
+        return None
+    return f"comments/{source_id}" if source_kind in {"comment", "review_comment"} else str(number)
+
+
+def budget_question(used_up: str, seconds: float, tokens: int, cost: float, bot: str, language: Language) -> str:
+    """Says that a budget is used up, what was used, and how it goes on."""
+    used = f"{seconds / 60:.0f} min, {tokens} tokens" + (f", {cost:.2f}" if cost else "")
+    if language == "zh":
+        what = {"time": "时间", "tokens": "令牌", "cost": "费用"}.get(used_up, used_up)
+        return (
+            f"giteabot: {what}预算已用尽（已用 {used}）。\n\n"
+            f"评论 `@{bot} /budget` 再追加一份预算并继续，`@{bot} /stop` 结束任务。"
+        )
+    return (
+        f"giteabot: the budget of {used_up} is used up ({used} so far).\n\n"
+        f"Comment `@{bot} /budget` to allow as much again and go on, `@{bot} /stop` to end the task."
+    )
+
+
 def _marker(comment: Comment, bot: str) -> marker.Marker | None:
     return marker.parse(comment.body) if comment.user.login.lower() == bot.lower() else None
 

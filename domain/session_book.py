@@ -3,12 +3,15 @@
 import re
 from datetime import timedelta
 
-from domain.events import Opening, Recovered, SessionCarried, TaskEvent
+from domain import budget
+from domain.events import Opening, Recovered, SessionCarried, TaskEvent, TaskResult
+from domain.states import TaskState as S
 
 _MAX_DELIVERIES = 2_000
 _MAX_SOURCES = 2_000
 _SAME_MOMENT = timedelta(seconds=60)
 """Gitea delivers the opening of an issue and its first assignment one after the other."""
+_UNSUCCESSFUL = {S.FAILED, S.FAILED_REPLY, S.CANCELLED, S.ABORTED}
 _ASSIGNMENT = re.compile(r"\d+:assignment:\d+\.(\d+)")
 
 
@@ -26,6 +29,9 @@ class SessionBook:
         self.latches = carried.latches
         self.latched = carried.latched
         self._opening = carried.opening
+        self.epoch = carried.epoch
+        self.spend = carried.spend
+        self.unsuccessful = carried.unsuccessful
         self.open: dict[str, TaskEvent] = {}
         self.waiting: list[str] = []
         self.stopping: set[str] = set()
@@ -41,12 +47,16 @@ class SessionBook:
             latches=self.latches,
             latched=self.latched,
             opening=self._opening,
+            epoch=self.epoch,
+            spend=self.spend,
+            unsuccessful=self.unsuccessful,
             idle_after=self.idle_after,
         )
 
     def recover(self, recovered: Recovered) -> None:
         """Adds what an earlier run left; what this run already knows stays."""
         self.learn(self.thread_id or recovered.thread_id, self.host or recovered.host)
+        self.epoch = max(self.epoch, recovered.epoch)
         self.sources = {**recovered.seen_sources, **self.sources}
         self.idle_after = recovered.idle_after or self.idle_after
         taken = [int(found[1]) for source in self.sources if (found := _ASSIGNMENT.fullmatch(source))]
@@ -56,6 +66,20 @@ class SessionBook:
     def learn(self, thread_id: str | None, host: str | None) -> None:
         self.thread_id = thread_id or self.thread_id
         self.host = host or self.host
+
+    def new_thread(self) -> None:
+        """`/new`: tasks that start from now on share another thread."""
+        self.epoch, self.thread_id = self.epoch + 1, None
+
+    def ended(self, event: TaskEvent, result: TaskResult) -> None:
+        """Takes over what a task leaves to its session; one that ran before `/new` leaves no thread."""
+        self.learn(result.thread_id if result.epoch == self.epoch else None, result.host)
+        self.spend = self.spend.model_copy(update={"spent": budget.plus(self.spend.spent, result.spent)})
+        if result.state in _UNSUCCESSFUL:
+            self.unsuccessful = event
+
+    def grant(self, budgets: int) -> None:
+        self.spend = self.spend.model_copy(update={"grants": self.spend.grants + budgets})
 
     def latch(self, event: TaskEvent) -> TaskEvent:
         """An assignment under the count of its latch: the same one again as long as the bot stays assigned."""

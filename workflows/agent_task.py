@@ -17,10 +17,10 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from domain import events, ids, outcomes
+    from domain import budget, events, ids, outcomes
     from domain.errors import ErrorCode
     from domain.events import LeaseGrant, TaskEvent, TaskResult, TaskStart, TaskWaiting
-    from domain.operator import Command, parse_command
+    from domain.operator import Command, parse_command, parse_grant
     from domain.outcomes import Failure, Next
     from domain.states import ABORTABLE, CANCELLABLE, FINAL, NEEDS_LEASE, TaskState
 
@@ -56,6 +56,7 @@ class AgentTask:
         self._answers: list[TaskEvent] = []
         self._unblocked: list[Command] = []
         self._retry_now = False
+        self._granted: str | None = None
         self._noted = False
         self._resource_closed = False
         self._fenced = True
@@ -149,10 +150,14 @@ class AgentTask:
         return Next(S.RUNNING, f"workspace at {self._task.workspace.head[:12]}")
 
     async def _running(self) -> Next:
+        if used_up := budget.used_up(self._task.left(), events.Spend()):
+            return await self._ask_for_budget(used_up)
         failure = await self._turn(self._task.turn_request())
         if failure is None:
             return Next(S.VERIFYING_REPLY, "the turn completed")
         found = await self._read_back()
+        if failure.code is ErrorCode.BUDGET_EXCEEDED and found == "missing":
+            return await self._ask_for_budget(failure.detail)
         move = self._remember(lambda lost, used: outcomes.after_lost_turn(lost, found, used), failure)
         if move.state is not S.VERIFYING_REPLY:
             self._task.seen = None
@@ -167,13 +172,30 @@ class AgentTask:
             await self._report_waiting()
         return step
 
+    async def _ask_for_budget(self, used_up: str) -> Next:
+        """Says it once; only more budget goes on, so the session is not told that any comment is an answer."""
+        found = self._task.read_back(await self._do(calls.post_fallback(self._task.budget_question(used_up))))
+        self._task.seen = None
+        self._task.used_up = used_up
+        self._granted = None
+        return outcomes.after_budget_question(found)
+
     async def _waiting_user(self) -> Next:
+        if self._task.used_up:
+            return await self._waiting_for_budget()
         await self._do(workflow.wait_condition(lambda: bool(self._answers) or self._resource_closed))
         if not self._answers:
             return self._closed_with_resource()
         answer = self._answers.pop(0)
         self._task.new_round(answer, self._task.round + 1)
         return Next(S.QUEUED, f"answered by {answer.author}", actor=answer.author)
+
+    async def _waiting_for_budget(self) -> Next:
+        await self._do(workflow.wait_condition(lambda: self._granted is not None or self._resource_closed))
+        if self._granted is None:
+            return self._closed_with_resource()
+        self._task.new_round(self._task.asked, self._task.round + 1, goes_on=True)
+        return Next(S.QUEUED, f"more budget by {self._granted}", actor=self._granted)
 
     async def _retry_wait(self) -> Next:
         self._retry_now = False
@@ -313,8 +335,9 @@ class AgentTask:
         """Tells the session while the lease is still held: a comment that waits in the queue behind this task
         is the answer, and must not start a turn of its own.
         """
+        task = self._task
         waiting = TaskWaiting(
-            task_id=self._task.event.task_id, waiting=True, thread_id=self._task.thread_id, host=self._task.host
+            task_id=task.event.task_id, waiting=True, thread_id=task.thread_id, epoch=task.epoch, host=task.host
         )
         self._noted = False
         session = ids.session_workflow_id(self._task.event.session_key)
@@ -378,6 +401,38 @@ class AgentTask:
             self._answers.append(parsed)
         else:
             self._task.note("ignored an unreadable answer")
+
+    @workflow.signal(description="Session: what it used up beside this task")
+    def session_spend(self, spend: Any = None) -> None:
+        if parsed := _parse(events.SessionSpend, spend):
+            self._task.session_spend = parsed
+
+    @workflow.signal(description="Session: tell the running turn something (/steer)")
+    async def steer(self, event: Any = None) -> None:
+        """What cannot be told to a running turn is taken as an answer, or given back as a request of its own."""
+        parsed = _parse(TaskEvent, event)
+        if parsed is not None and not await self._steered(parsed):
+            self._answers.append(parsed)
+
+    async def _steered(self, event: TaskEvent) -> bool:
+        if self._task.state is not S.RUNNING or self._task.turns == 0:
+            return False
+        try:
+            return await calls.steer_turn(self._host, self._task.steer_request(event))
+        except ActivityError as error:
+            self._task.note(f"steer: {calls.failure_of(error).text}")
+            return False
+
+    @workflow.signal(description="Operator or session: allow so many more budgets (a number, or {budgets, actor})")
+    def grant_budget(self, grant: Any = None) -> None:
+        budgets, actor = parse_grant(grant)
+        if budgets is None:
+            self._task.note("grant_budget: ignored, its argument cannot be read")
+            return
+        self._task.grant(budgets)
+        self._task.note(f"grant_budget by {actor}: {budgets} more")
+        self._granted = actor
+        self._show()
 
     @workflow.signal(description="Session: the report of waiting was read")
     def noted(self, _: Any = None) -> None:

@@ -166,6 +166,45 @@ async def run_turn(host: str, policy: TaskPolicy, request: events.TurnRequest) -
     return outcome
 
 
+async def steer_turn(host: str, request: events.SteerRequest) -> bool:
+    """Whether the running turn was told; False when there is none."""
+    steered: bool = await workflow.execute_activity(
+        "steer_turn",
+        request,
+        task_queue=ids.host_queue(host),
+        result_type=bool,
+        schedule_to_close_timeout=timedelta(minutes=2),
+        start_to_close_timeout=timedelta(minutes=1),
+        retry_policy=_BRIEF,
+        summary=f"tell the running turn what {request.author} says",
+    )
+    return steered
+
+
+async def check_command(event: events.TaskEvent) -> events.CommandCheck:
+    check: events.CommandCheck = await workflow.execute_activity(
+        "check_command",
+        event,
+        result_type=events.CommandCheck,
+        start_to_close_timeout=timedelta(minutes=2),
+        schedule_to_close_timeout=_PATIENCE,
+        retry_policy=_PATIENT,
+        summary=f"may {event.author} command here?",
+    )
+    return check
+
+
+async def acknowledge(ack: events.CommandAck) -> None:
+    await workflow.execute_activity(
+        "acknowledge",
+        ack,
+        start_to_close_timeout=timedelta(minutes=1),
+        schedule_to_close_timeout=_PATIENCE,
+        retry_policy=_PATIENT,
+        summary=f"/{ack.command} of {ack.event.author}",
+    )
+
+
 async def settle_workspace(host: str, policy: TaskPolicy, request: events.SettleRequest) -> events.Settled:
     settled: events.Settled = await workflow.execute_activity(
         "settle_workspace",

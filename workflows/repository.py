@@ -96,7 +96,7 @@ class Repository:
         if holder is None or self._host is None:
             return
         grant = LeaseGrant(
-            lease_id=holder.lease_id, host=self._host, thread_id=self._leases.threads.get(holder.session_key)
+            lease_id=holder.lease_id, host=self._host, thread_id=self._leases.threads.get(holder.thread_name)
         )
         if await calls.signal(holder.task_id, "lease_granted", grant) == "gone":
             self._leases.free(holder.task_id, fenced=True)

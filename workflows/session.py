@@ -22,9 +22,19 @@ from temporalio.workflow import ParentClosePolicy
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from domain import events, ids
+    from domain import commands, events, ids
+    from domain.commands import CommandName, CommentCommand
     from domain.errors import ErrorCode
-    from domain.events import LeaseRelease, Poke, ResourceClosed, SessionStart, TaskEvent, TaskResult, TaskWaiting
+    from domain.events import (
+        AuthorCheck,
+        LeaseRelease,
+        Poke,
+        ResourceClosed,
+        SessionStart,
+        TaskEvent,
+        TaskResult,
+        TaskWaiting,
+    )
     from domain.operator import parse_command
     from domain.session_book import SessionBook
     from domain.states import TaskState
@@ -48,7 +58,7 @@ class Session:
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._close_asked = False
-        self._remembered: tuple[str | None, str | None] = (self._book.thread_id, self._book.host)
+        self._remembered = (self._book.thread_id, self._book.host, self._book.epoch)
 
     @workflow.run
     async def run(self, start: SessionStart) -> None:
@@ -166,6 +176,84 @@ class Session:
         else:
             self._do_beside(self._look_at_reviews(delivered))
 
+    async def _obey(self, event: TaskEvent, command: CommentCommand) -> None:
+        """A comment that commands the session itself, by an author who may trigger, once."""
+        check = await calls.check_command(event)
+        if not check.allowed or check.obeyed:
+            return
+        done = await self._effect(event, command)
+        tasks = [self._open_task(task_id) for task_id in self._watches]
+        if command.name is CommandName.STATUS:
+            states = [(await calls.probe_task(task.task_id)).state for task in tasks]
+            tasks = [task.model_copy(update={"state": state}) for task, state in zip(tasks, states, strict=True)]
+        spent = self._book.spend.spent
+        await calls.acknowledge(
+            events.CommandAck(
+                event=event, command=command.name, done=done, tasks=tasks, thread_id=self._book.thread_id, spent=spent
+            )
+        )
+
+    async def _effect(self, event: TaskEvent, command: CommentCommand) -> bool:
+        """Does what the command says; False when there was nothing to do."""
+        match command.name:
+            case CommandName.STOP:
+                return await self._stop_all(event)
+            case CommandName.RETRY:
+                return await self._retry(event)
+            case CommandName.STEER:
+                await self._steer(event.model_copy(update={"instruction": command.text}))
+            case CommandName.NEW:
+                self._book.new_thread()
+                self._remember()
+            case CommandName.BUDGET:
+                return await self._grant(command.budgets, event.author)
+            case CommandName.STATUS | CommandName.HELP:
+                pass
+        return True
+
+    async def _stop_all(self, event: TaskEvent) -> bool:
+        stopped = list(self._watches)
+        order = {"actor": event.author, "reason": f"/stop by {event.author}"}
+        for task_id in stopped:
+            await calls.signal(task_id, "cancel", order)
+            await calls.signal(task_id, "abort", order)
+        return bool(stopped)
+
+    async def _retry(self, event: TaskEvent) -> bool:
+        """A task that waits for its second try makes it now; else the last unsuccessful request is made again."""
+        for task_id in list(self._watches):
+            if (await calls.probe_task(task_id)).state is TaskState.RETRY_WAIT:
+                await calls.signal(task_id, "retry", {"actor": event.author})
+                return True
+        failed = self._book.unsuccessful
+        if failed is None:
+            return False
+        self._book.unsuccessful = None
+        again = {"instruction": failed.instruction, "title": failed.title, "author_check": AuthorCheck.ALLOWED}
+        await self._start_task(event.model_copy(update=again))
+        return True
+
+    async def _steer(self, event: TaskEvent) -> None:
+        """To the task that runs; where none does, it is a request like any other."""
+        for task_id in list(self._watches):
+            runs = (await calls.probe_task(task_id)).state is TaskState.RUNNING
+            if runs and await calls.signal(task_id, "steer", event) == "delivered":
+                return
+        if not await self._give_answer(event):
+            await self._start_task(event)
+
+    async def _grant(self, budgets: int | None, actor: str) -> bool:
+        if budgets is None:
+            return False
+        self._book.grant(budgets)
+        for task_id in list(self._watches):
+            await calls.signal(task_id, "grant_budget", {"budgets": budgets, "actor": actor})
+        return True
+
+    def _open_task(self, task_id: str) -> events.OpenTask:
+        event = self._book.open.get(task_id)
+        return events.OpenTask(task_id=task_id, asked_by=event.author if event else "")
+
     async def _take(self, event: TaskEvent) -> None:
         """Routes one delivery: seen, answer, or a task of its own."""
         event = self._book.latch(event)
@@ -173,6 +261,9 @@ class Session:
             self._book.note(event, known)
             if known in self._watches:
                 await calls.signal(known, "add_delivery", event.delivery_key)
+        elif command := commands.parse(event.instruction):
+            self._book.note(event, event.task_id)
+            self._do_beside(self._obey(event, command))
         elif not await self._give_answer(event):
             await self._start_task(event)
 
@@ -187,7 +278,13 @@ class Session:
 
     async def _start_task(self, event: TaskEvent) -> None:
         self._book.note(event, event.task_id)
-        start = events.TaskStart(event=event, thread_id=self._book.thread_id, host=self._book.host)
+        start = events.TaskStart(
+            event=event,
+            thread_id=self._book.thread_id,
+            host=self._book.host,
+            epoch=self._book.epoch,
+            session_spend=self._book.spend,
+        )
         try:
             child = await workflow.start_child_workflow(
                 "AgentTask",
@@ -233,7 +330,7 @@ class Session:
                 await self._after_terminated(event)
                 return
             result = ended
-        await self._after(result)
+        await self._after(event, result)
 
     async def _follow(self, task_id: str, event: TaskEvent | None) -> None:
         """Looks at a task that is no child of this run, less and less often, until it is closed."""
@@ -246,11 +343,13 @@ class Session:
         elif probe.status == "killed":
             await self._free_lease(task_id)
 
-    async def _after(self, result: TaskResult) -> None:
-        self._book.learn(result.thread_id, result.host)
+    async def _after(self, event: TaskEvent, result: TaskResult) -> None:
+        self._book.ended(event, result)
+        others = [task_id for task_id in self._watches if task_id != event.task_id]
+        self._errands += [(task_id, "session_spend", self._book.spend) for task_id in others]
         self._inbox.extend(result.unconsumed)
-        for event in result.unconsumed:
-            self._book.unsee(event)
+        for late in result.unconsumed:
+            self._book.unsee(late)
 
     async def _after_terminated(self, event: TaskEvent) -> None:
         """A task that was ended without a chance to clean up: free its lease with a grace time, say so once."""
@@ -269,14 +368,14 @@ class Session:
             workflow.logger.error("a terminated task could not be told: %s", calls.failure_of(error).text)
 
     async def _free_lease(self, task_id: str) -> None:
-        release = LeaseRelease(task_id=task_id, fenced=False, session_key=self._start.session_key)
+        release = LeaseRelease(task_id=task_id, fenced=False)
         await calls.signal(ids.repository_workflow_id(self._start.repository.id), "release", release)
 
     async def _heed(self, report: TaskWaiting) -> None:
         """A task waits for an answer: the oldest comment that no turn has begun on is one."""
         if report.task_id not in self._watches:
             self._watch(report.task_id, self._follow(report.task_id, None))
-        self._book.learn(report.thread_id, report.host)
+        self._book.learn(report.thread_id if report.epoch == self._book.epoch else None, report.host)
         self._remember()
         self._book.waits(report.task_id, report.waiting)
         if report.waiting and not await self._fold_into(report.task_id):
@@ -317,10 +416,10 @@ class Session:
 
     def _remember(self) -> None:
         """Mirrors thread and host into the memo, where a later run finds them even after a terminate."""
-        known = (self._book.thread_id, self._book.host)
+        known = (self._book.thread_id, self._book.host, self._book.epoch)
         if known != self._remembered:
             self._remembered = known
-            workflow.upsert_memo({"threadId": known[0], "host": known[1]})
+            workflow.upsert_memo({"threadId": known[0], "host": known[1], "epoch": known[2]})
 
     def _show(self) -> None:
         workflow.set_current_details(self._book.page(self._start.session_key, list(self._watches)))

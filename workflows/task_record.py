@@ -4,7 +4,7 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
 with workflow.unsafe.imports_passed_through():
-    from domain import events, ids, search_attributes
+    from domain import budget, events, ids, search_attributes
     from domain.errors import ErrorCode
     from domain.events import Move, TaskEvent
     from domain.outcomes import NO_FINAL_TEXT, Failure, Found, Mend, Next
@@ -14,6 +14,7 @@ _MAX_MOVES = 100
 _MAX_NOTES = 20
 STATE = SearchAttributeKey.for_keyword(search_attributes.STATE)
 DELIVERIES = SearchAttributeKey.for_keyword_list(search_attributes.DELIVERIES)
+COST = SearchAttributeKey.for_float(search_attributes.COST)
 
 
 class TaskRecord:
@@ -29,7 +30,12 @@ class TaskRecord:
         self.deliveries = [start.event.delivery_key]
         self.admission: events.Admission | None = None
         self.thread_id = start.thread_id
+        self.epoch = start.epoch
+        self.thread_name = ids.thread_name(start.event.session_key, start.epoch)
         self.host = start.host
+        self.spent = events.Spend()
+        self.grants = 0
+        self.session_spend = start.session_spend
         self.turn_id: str | None = None
         self.comment_id: int | None = None
         self.commit: str | None = None
@@ -41,10 +47,15 @@ class TaskRecord:
         self.workspace: events.Workspace | None = None
         self.new_round(start.event, 1)
 
-    def new_round(self, asked: TaskEvent, number: int) -> None:
-        """A round is one request or one answer of the user, with its own tries."""
+    def new_round(self, asked: TaskEvent, number: int, *, goes_on: bool = False) -> None:
+        """A round is one request or one answer of the user, with its own tries.
+
+        `goes_on`: it is the former request again, which was interrupted.
+        """
         self.asked = asked
         self.round = number
+        self.goes_on = goes_on
+        self.used_up: str | None = None
         self.turns = 0
         self.waits = 0
         self.same_turn = False
@@ -111,8 +122,28 @@ class TaskRecord:
         self.host = grant.host
         self.thread_id = grant.thread_id or self.thread_id
 
+    def left(self) -> events.Left:
+        """What the next turn may use up, by the budgets of the task and of its session."""
+        session = self.session_spend
+        return budget.least(
+            budget.left(self.policy.task_budget, self.grants, self.spent),
+            budget.left(self.policy.session_budget, session.grants, budget.plus(session.spent, self.spent)),
+        )
+
+    def grant(self, budgets: int) -> None:
+        """Allows as much again, to the task and to its session."""
+        self.grants += budgets
+        session = self.session_spend
+        self.session_spend = session.model_copy(update={"grants": session.grants + budgets})
+
+    def _spend(self, spent: events.Spend) -> None:
+        self.spent = budget.plus(self.spent, spent)
+        if spent.cost:
+            workflow.upsert_search_attributes([COST.value_set(self.spent.cost)])
+
     def turned(self, outcome: events.TurnOutcome) -> None:
         """Takes over what a turn came to."""
+        self._spend(outcome.spent)
         self.outcome = outcome
         self.thread_id = outcome.thread_id
         self.turn_id = outcome.turn_id or self.turn_id
@@ -136,6 +167,8 @@ class TaskRecord:
             turn_id=self.turn_id,
             comment_id=self.comment_id,
             commit=self.commit,
+            spent=self.spent,
+            epoch=self.epoch,
             unconsumed=unconsumed,
         )
 
@@ -155,13 +188,16 @@ class TaskRecord:
         )
 
     def abnormal_end(self) -> events.CommentRequest:
-        return self._comment(self.state, error_code=self.moves[-1].error_code)
+        last = self.moves[-1]
+        stopped = self.state in {TaskState.CANCELLED, TaskState.ABORTED}
+        return self._comment(self.state, error_code=last.error_code, text=last.reason if stopped else "")
 
     def _comment(
         self,
         state: TaskState,
         *,
         error_code: ErrorCode | None = None,
+        text: str = "",
         react_to: events.ReactionTarget | None = None,
         reaction_only: bool = False,
     ) -> events.CommentRequest:
@@ -171,6 +207,7 @@ class TaskRecord:
             comment_key=ids.status_comment_key(self.event.task_id, state),
             source_key=self.asked.source_key,
             state=state,
+            text=text,
             error_code=error_code,
             react_to=react_to,
             reaction_only=reaction_only,
@@ -179,7 +216,7 @@ class TaskRecord:
     def lease_ask(self, lease_id: str, resume: bool) -> events.LeaseAsk:
         event = self.event
         request = events.LeaseRequest(
-            lease_id=lease_id, task_id=event.task_id, resume=resume, session_key=event.session_key
+            lease_id=lease_id, task_id=event.task_id, resume=resume, thread_name=self.thread_name
         )
         return events.LeaseAsk(repository_id=event.repository.id, repo_key=event.repo_key, request=request)
 
@@ -188,7 +225,7 @@ class TaskRecord:
             lease_id=lease_id,
             task_id=self.event.task_id,
             fenced=fenced,
-            session_key=self.event.session_key,
+            thread_name=self.thread_name,
             thread_id=self.thread_id,
         )
 
@@ -211,13 +248,14 @@ class TaskRecord:
         """
         if not self.same_turn:
             self.turns += 1
-        return self._turn("normal" if self.turns == 1 else "continuation")
+        return self.turn("normal" if self.turns == 1 and not self.goes_on else "continuation")
 
     def reply_retry_request(self) -> events.TurnRequest:
         self.turns += 1
-        return self._turn("reply_retry")
+        return self.turn("reply_retry")
 
-    def _turn(self, purpose: str) -> events.TurnRequest:
+    def turn(self, purpose: str) -> events.TurnRequest:
+        """The turn that is the round's last one by now."""
         return events.TurnRequest.model_validate(
             {
                 "repository": self.repository,
@@ -235,6 +273,8 @@ class TaskRecord:
                 "author": self.asked.author,
                 "instruction": self.asked.instruction,
                 "title": self.asked.title or self.event.title,
+                "thread_name": self.thread_name,
+                "left": self.left(),
             }
         )
 
@@ -267,4 +307,15 @@ class TaskRecord:
             source_key=self.asked.source_key,
             text=self.last_message or NO_FINAL_TEXT,
             budget=self.policy.read_back_budget,
+        )
+
+    def budget_question(self, used_up: str) -> events.FallbackRequest:
+        """Says what ran out and asks for more, as the question of this round."""
+        return self.fallback_request().model_copy(
+            update={"text": "", "kind": "question", "used_up": used_up, "spent": self.spent}
+        )
+
+    def steer_request(self, event: TaskEvent) -> events.SteerRequest:
+        return events.SteerRequest(
+            turn=self.turn("normal"), key=event.task_id, author=event.author, text=event.instruction
         )

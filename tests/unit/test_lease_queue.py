@@ -8,7 +8,7 @@ from domain.lease_queue import LeaseQueue
 
 
 def ask(task: str, k: int = 1, *, resume: bool = False) -> LeaseRequest:
-    return LeaseRequest(lease_id=f"{task}/{k}", task_id=task, resume=resume, session_key=f"session of {task}")
+    return LeaseRequest(lease_id=f"{task}/{k}", task_id=task, resume=resume, thread_name=f"session of {task}")
 
 
 def release(task: str, k: int | None = 1, *, fenced: bool = True) -> LeaseRelease:
@@ -71,7 +71,7 @@ def test_a_release_without_a_lease_ends_whatever_the_task_has() -> None:
 def test_the_next_holder_learns_the_thread_of_its_session() -> None:
     leases = queue(ask("a"))
     leases.take()
-    leases.release(release("a").model_copy(update={"session_key": "s", "thread_id": "t"}))
+    leases.release(release("a").model_copy(update={"thread_name": "s", "thread_id": "t"}))
     assert leases.carried("h").threads == {"s": "t"}
 
 

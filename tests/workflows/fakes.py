@@ -114,6 +114,9 @@ class Fakes:
             "settle_workspace": lambda _: events.Settled(tree="t1"),
             "close_session": lambda _: None,
             "list_reviews": lambda _: events.Reviews(),
+            "check_command": lambda _: events.CommandCheck(allowed=True),
+            "acknowledge": lambda _: None,
+            "steer_turn": lambda _: True,
         }
         return defaults[name](request)
 
@@ -159,13 +162,33 @@ class Fakes:
     async def list_reviews(self, poke: events.Poke) -> events.Reviews:
         return await self._run(poke, events.Reviews)  # type: ignore[no-any-return]
 
+    @activity.defn
+    async def check_command(self, event: events.TaskEvent) -> events.CommandCheck:
+        return await self._run(event, events.CommandCheck)  # type: ignore[no-any-return]
+
+    @activity.defn
+    async def acknowledge(self, ack: events.CommandAck) -> None:
+        await self._run(ack, None)
+
+    @activity.defn
+    async def steer_turn(self, request: events.SteerRequest) -> bool:
+        return await self._run(request, None)  # type: ignore[no-any-return]
+
     @property
     def shared(self) -> list[Callable[..., Any]]:
-        return [self.admit, self.post_receipt, self.verify_reply, self.post_fallback, self.list_reviews]
+        return [
+            self.admit,
+            self.post_receipt,
+            self.verify_reply,
+            self.post_fallback,
+            self.list_reviews,
+            self.check_command,
+            self.acknowledge,
+        ]
 
     @property
     def on_host(self) -> list[Callable[..., Any]]:
-        return [self.prepare_workspace, self.run_turn, self.settle_workspace, self.close_session]
+        return [self.prepare_workspace, self.run_turn, self.steer_turn, self.settle_workspace, self.close_session]
 
     def receipts(self, state: TaskState) -> list[events.CommentRequest]:
         return [
