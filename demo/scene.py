@@ -124,6 +124,11 @@ class Scene:
             and found.comment_key.startswith(f"{task_id}:")
         ]
 
+    async def reactions(self, comment_id: int) -> set[tuple[str, str]]:
+        """Who reacted to a comment with what."""
+        found = await self._api("GET", f"/repos/{FULL_NAME}/issues/comments/{comment_id}/reactions")
+        return {(one["user"]["login"], one["content"]) for one in found or []}
+
     async def branch(self, name: str) -> str | None:
         """The commit a branch points to, if it exists."""
         answer = await self._request("GET", f"/repos/{FULL_NAME}/branches/{name}")
