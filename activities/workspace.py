@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import logging
+import os
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
@@ -17,6 +19,7 @@ from domain.errors import ErrorCode, WorkspaceError
 from domain.events import SessionClose, Settled, SettleRequest, Workspace, WorkspaceRequest
 from settings import Settings
 
+log = logging.getLogger("ccweb.workspace")
 _AGENTS_FILE = "AGENTS.md"
 _MAX_INSTRUCTIONS = 32_000
 _SHOWN = 5
@@ -135,11 +138,20 @@ def _bring(settings: Settings, layout: Layout, remote: Remote, request: Workspac
     if layout.clone.exists():
         worktree.clear_locks(layout, settings.git_timeout)
         git.fetch(remote, layout.clone, git.ALL_BRANCHES, settings.git_timeout)
+        _pack(layout, settings)
     else:
         git.clone(remote, layout.clone, settings.git_timeout)
     if request.kind == "pull_request":
         pull = f"+refs/pull/{request.number}/head:refs/ccweb/pull/{request.number}"
         git.fetch(remote, layout.clone, [pull], settings.git_timeout)
+
+
+def _pack(layout: Layout, settings: Settings) -> None:
+    """A full disk, say, is no reason not to work with what is there."""
+    try:
+        git.pack(layout.clone, settings.git_timeout)
+    except WorkspaceError as error:
+        log.warning("the clone was not packed", extra={"path": str(layout.clone), "detail": error.detail})
 
 
 def _start(layout: Layout, request: WorkspaceRequest, base: str) -> str:
@@ -290,15 +302,21 @@ def _tree_of(layout: Layout, commit: str) -> str:
 
 
 def _left(layout: Layout) -> SettledState | None:
-    if not layout.settled.exists():
+    """What the last task left; None when it is not known."""
+    try:
+        return SettledState.model_validate_json(layout.settled.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
         return None
-    return SettledState.model_validate_json(layout.settled.read_text(encoding="utf-8"))
 
 
 def _record(layout: Layout, state: SettledState) -> None:
+    """Durable when it returns: without it the next task cannot tell whose the changes are."""
     layout.settled.parent.mkdir(parents=True, exist_ok=True)
     fresh = layout.settled.with_suffix(".new")
-    fresh.write_text(state.model_dump_json(), encoding="utf-8")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(state.model_dump_json())
+        file.flush()
+        os.fsync(file.fileno())
     fresh.replace(layout.settled)
 
 

@@ -32,7 +32,9 @@ def make(layout: Layout, commit: str) -> None:
 
 def mend(layout: Layout, head: str) -> None:
     """Writes again what the clone must know of a worktree, where that is lost; `head` is where it last stood."""
-    if not (layout.git_dir / "HEAD").exists():
+    try:
+        git.check_sha((layout.git_dir / "HEAD").read_text(encoding="utf-8").strip())
+    except (FileNotFoundError, ValueError, WorkspaceError):
         _register(layout, head)
     if (mode := stat.S_IMODE(layout.worktree.stat().st_mode)) & 0o700 != 0o700:
         layout.worktree.chmod(mode | 0o700)

@@ -23,10 +23,11 @@ from domain.errors import ErrorCode, WorkspaceError
 ASKPASS = Path(__file__).resolve().parent / "askpass.sh"
 _PLACES = os.pathsep.join(("/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/opt/local/bin"))
 _LOCAL_LIMIT = 120.0
+_MANY_PACKS, _MANY_LOOSE = 50, 6700
 _PUSHED = "refs/worktree/ccweb-pushed"
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 ALL_BRANCHES = ("+refs/heads/*:refs/remotes/origin/*",)
-_BRANCH = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,200}(?<![./])")
+_BRANCH = re.compile(r"(?![-/.]|.*(?:\.\.|//|@\{|\.lock(?:/|$)|/\.))[^\x00-\x20\x7f~^:?*\[\\]{1,240}(?<![./])")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SAFE = (
     "core.hooksPath=/dev/null",
@@ -45,6 +46,8 @@ _SAFE = (
     "push.recurseSubmodules=no",
     "transfer.fsckObjects=false",
     "core.quotePath=false",
+    "core.fsync=committed,loose-object",
+    "core.fsyncMethod=batch",
 )
 
 
@@ -115,6 +118,16 @@ def within(seconds: float) -> Iterator[None]:
         yield
     finally:
         _deadline.reset(token)
+
+
+def check_time() -> None:
+    """For loops of ours between git processes.
+
+    Raises:
+        WorkspaceError: workspace_unavailable, the time of `within` is over.
+    """
+    if time.monotonic() > _deadline.get():
+        raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, "reading the worktree took too long")
 
 
 def run(
@@ -248,6 +261,18 @@ def fetch(remote: Remote, git_dir: Path, refspecs: Sequence[str], limit: float) 
     _ask(remote, git_dir, [*quietly, remote.url, *refspecs], limit)
 
 
+def pack(git_dir: Path, limit: float) -> None:
+    """Packs a clone when many objects lie about, as git would by itself; nothing is dropped, reachable or not.
+
+    Raises:
+        WorkspaceError: workspace_unavailable, disk_full.
+    """
+    packs = sum(1 for _ in git_dir.glob("objects/pack/*.pack"))
+    loose = 256 * sum(1 for _ in git_dir.glob("objects/17/*"))  # a sample: names are spread evenly
+    if packs > _MANY_PACKS or loose > _MANY_LOOSE:
+        run(["repack", "--geometric=2", "-d", "-q"], git_dir=git_dir, limit=limit)
+
+
 def remote_sha(remote: Remote, git_dir: Path, ref: str, limit: float) -> str | None:
     """What a ref of the remote points to now.
 
@@ -365,7 +390,8 @@ def _moved(remote: Remote, repo: Repo, branch: str, tree: str, limit: float) -> 
 
     ref = f"refs/remotes/origin/{branch}"
     fetch(remote, repo.common_dir, [f"+refs/heads/{branch}:{ref}"], limit)
-    conflicts = git_move.plan(repo, word(["rev-parse", ref], repo=repo), tree).conflicts
+    theirs = word(["rev-parse", ref], repo=repo)
+    conflicts = git_move.plan(repo, theirs, tree).conflicts
     if not conflicts:
         return (
             f"{branch} moved in Gitea since this work began; nothing was pushed. Nobody else changed your files: "
@@ -373,7 +399,7 @@ def _moved(remote: Remote, repo: Repo, branch: str, tree: str, limit: float) -> 
         )
     return (
         f"{branch} moved in Gitea since this work began; nothing was pushed. Others changed too: "
-        f"{git_move.shown(conflicts)}. Their version: `git show origin/{branch}:PATH`. Undo yours in these files "
+        f"{git_move.shown(conflicts)}. Their version: `git show {theirs[:12]}:PATH`. Undo yours in these files "
         "(`git show HEAD:PATH > PATH`), and reply what is to be done again; the next turn starts from their version"
     )
 

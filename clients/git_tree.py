@@ -253,6 +253,7 @@ class _Stage:
         with os.fdopen(target, "wb") as file:
             os.fchmod(target, mode)
             while facts.st_size <= most and size <= most and (chunk := os.read(source, _CHUNK)):
+                git.check_time()
                 size += file.write(chunk)
         if max(facts.st_size, size) > most:
             raise Odd(name, ErrorCode.FILE_TOO_LARGE, f"more than {most} bytes").error()

@@ -65,6 +65,11 @@ class Host:
         answer = self.forge.on_repo("GET", f"/branches/{name}")
         return str(answer.json()["commit"]["id"]) if answer.is_success else None
 
+    def remote_sha(self, branch: str) -> str | None:
+        """As `remote_branch`, of any name."""
+        url = f"{self.forge.url}/{self.forge.full_name}.git"
+        return git.remote_sha(git.Remote(url, BOT, TOKEN), self.layout.clone, f"refs/heads/{branch}", 30)
+
     def force(self, branch: str, commit: str) -> None:
         """A person rewrites a branch."""
         url = f"{self.forge.url}/{self.forge.full_name}.git"

@@ -1,5 +1,6 @@
 """A repository, its clone and a worktree that an agent owns, for tests that plant things there."""
 
+import multiprocessing
 import os
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from clients import git, git_tree
 from clients.git import Limits, Repo
 from domain.errors import ErrorCode, WorkspaceError
 
+NOBODY = 65534
 LIMITS = Limits(max_file_bytes=1_000_000, max_files=100)
 PERSON = {f"GIT_{who}_{what}": "x@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
@@ -86,3 +88,24 @@ def make_place(root: Path, prepare: Callable[[Path], None] = lambda _: None) -> 
     git.index_head(repo)
     git.run(["checkout-index", "--all", "--index", "--quiet"], repo=repo)
     return Place(repo, tree, root / "proof")
+
+
+def as_nobody(place: Place, check: Callable[[], None]) -> None:
+    """Runs `check` as a user whom permissions bind, in a process of its own when we are root."""
+    if os.getuid() != 0:
+        check()
+        return
+    for folder, _, files in os.walk(place.tree.parent.parent):
+        for path in (Path(folder), *(Path(folder) / name for name in files)):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+
+    def drop_and_check() -> None:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        check()
+
+    process = multiprocessing.get_context("fork").Process(target=drop_and_check)
+    process.start()
+    process.join()
+    assert process.exitcode == 0

@@ -1,6 +1,5 @@
 """Trees that no attack made but that git, the disk or the clock make difficult."""
 
-import multiprocessing
 import os
 import shutil
 import socket
@@ -14,35 +13,12 @@ import pytest
 from clients import git, git_tree
 from domain.errors import ErrorCode
 from tests.contract.place import ROOT
-from tests.workspace.place import LIMITS, Place, make_place, nest, plain
-
-NOBODY = 65534
+from tests.workspace.place import LIMITS, Place, as_nobody, make_place, nest, plain
 
 
 @pytest.fixture
 def place(state_dir: Path) -> Place:
     return make_place(state_dir)
-
-
-def as_nobody(place: Place, check: Callable[[], None]) -> None:
-    """Runs `check` as a user whom permissions bind, in a process of its own when we are root."""
-    if os.getuid() != 0:
-        check()
-        return
-    for folder, _, files in os.walk(place.tree.parent.parent):
-        for path in (Path(folder), *(Path(folder) / name for name in files)):
-            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-
-    def drop_and_check() -> None:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        check()
-
-    process = multiprocessing.get_context("fork").Process(target=drop_and_check)
-    process.start()
-    process.join()
-    assert process.exitcode == 0
 
 
 def salvaged(place: Place) -> tuple[dict[str, str], list[ErrorCode]]:

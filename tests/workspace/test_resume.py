@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from activities import worktree
 from activities.codex import CodexActivities
 from activities.workspace import prepare
-from clients import git, git_move, lease
+from clients import git, git_move, git_tree, lease
 from domain.errors import ErrorCode, WorkspaceError
 from domain.events import SessionClose
 from tests.workspace.host import FIRST, SECOND, Host
@@ -136,6 +136,29 @@ async def test_locks_of_a_git_that_died_with_its_host_are_cleared_in_time(host: 
     fresh.touch()
     await host.prepare()
     assert fresh.exists() and not any(lock.exists() for lock in stale)
+
+
+@pytest.mark.parametrize("lost", ["settled", "head"])
+async def test_a_file_of_ours_that_a_power_cut_emptied_blocks_nothing(host: Host, lost: str) -> None:
+    await host.settle(await host.prepare())
+    (host.layout.settled if lost == "settled" else host.layout.git_dir / "HEAD").write_bytes(b"")
+    assert not (await host.prepare(SECOND)).resumed_wip
+
+
+async def test_a_clone_full_of_loose_objects_is_packed_and_loses_none(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loose() -> list[Path]:
+        return list(host.layout.clone.glob("objects/??/*"))
+
+    await host.prepare()
+    write("half.txt", "half")(host.tree)
+    unreachable = git_tree.snapshot(host.layout.repo, git.Limits(1000, 10))
+    monkeypatch.setattr(git, "_MANY_LOOSE", -1)
+    assert loose()
+    await host.prepare()
+    assert plain("cat-file", "blob", f"{unreachable}:half.txt", cwd=host.layout.clone) == "half"
+    assert len(loose()) <= 3  # what the second prepare saw of the worktree
 
 
 # Following the branch.

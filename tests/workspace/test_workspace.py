@@ -65,8 +65,9 @@ async def test_a_branch_that_moved_is_a_conflict_that_says_what_to_do(host: Host
         host.publish(workspace)
     assert caught.value.code == ErrorCode.PUBLISH_CONFLICT
     assert "'new.txt'" in caught.value.detail and "more.txt" not in caught.value.detail
-    shown = plain("show", f"origin/{workspace.branch}:new.txt", cwd=host.tree)
-    assert shown == "theirs" and host.remote_branch(workspace.branch) == pushed.commit
+    assert f"git show {pushed.commit[:12]}:PATH" in caught.value.detail
+    assert plain("show", f"{pushed.commit}:new.txt", cwd=host.tree) == "theirs"
+    assert host.remote_branch(workspace.branch) == pushed.commit
 
 
 async def test_more_work_after_a_publish_that_was_cut_goes_on_top_of_it(host: Host) -> None:
@@ -147,6 +148,25 @@ async def test_a_pull_request_works_on_its_head_and_a_fork_on_a_branch_of_ours(h
     assert (prepared.branch, prepared.head) == (workspace.branch, head)
     fork = await pull.prepare(SECOND, pull_head="main", fork=True)
     assert (fork.branch, fork.head) == (f"ccweb/pull-{number}", head)
+
+
+async def test_a_pull_requests_branch_may_have_any_name_that_git_allows(host: Host) -> None:
+    workspace = await host.prepare()
+    name = "fix/#12-größe(x)@y,z=$(id)"
+    host.force(git.check_branch(name), workspace.head)
+    (host.tree / "new.txt").write_text("new")
+    published = host.publish(workspace.model_copy(update={"branch": name}))
+    assert host.remote_sha(name) == published.commit
+
+
+@pytest.mark.parametrize(
+    "name", ["-x", "a..b", "a b", "a:b", "+a:b", "a*", "a/", "/a", "a.lock", ".a", "a/.b", "a@{1}"]
+)
+def test_what_is_no_branch_name_is_refused(name: str) -> None:
+    with pytest.raises(WorkspaceError):
+        git.check_branch(name)
+    with pytest.raises(git.GitError):
+        git.run(["check-ref-format", "--branch", name])
 
 
 async def test_work_on_a_forks_pull_request_never_reaches_our_branch_of_the_same_name(
