@@ -22,7 +22,7 @@ from settings import Settings
 from stopping import stop_signal, unless_stopped
 
 TEMPORAL_PORT, TEMPORAL_UI_PORT = 7233, 8233
-_TEMPORAL_HINT = "the embedded Temporal's; does another one run?"
+_TEMPORAL_HINT = "; the embedded Temporal needs it (does another Temporal run?)"
 console = Console(stderr=True, highlight=False)
 
 
@@ -71,9 +71,9 @@ def _problems(look: Callable[[Settings], None], settings: Settings) -> list[Ccwe
 
 def _check_ports(settings: Settings) -> None:
     """One after the other, since one that is taken is often taken by another `./run dev`."""
-    ports.listen(settings.ingress_host, settings.ingress_port, setting="CCWEB_INGRESS_PORT").close()
+    ingress.server.listen(settings).close()
     for port in (TEMPORAL_PORT, TEMPORAL_UI_PORT):
-        ports.listen(ports.LOOPBACK, port, setting=_TEMPORAL_HINT).close()
+        ports.listen(ports.LOOPBACK, port, port_hint=_TEMPORAL_HINT).close()
 
 
 def _programs(settings: Settings) -> list[Program]:

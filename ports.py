@@ -9,8 +9,8 @@ LOOPBACK = "127.0.0.1"
 _BACKLOG = 2048
 
 
-def listen(host: str, port: int, *, setting: str = "") -> socket.socket:
-    """A listening TCP socket; port 0 means any free one. `setting` names what the user can change.
+def listen(host: str, port: int, *, port_hint: str = "", host_hint: str = "") -> socket.socket:
+    """A listening TCP socket; port 0 means any free one. The hints name what a person can change.
 
     Raises:
         SettingsError: the port is taken, not allowed, or the host is no address of this machine.
@@ -18,18 +18,14 @@ def listen(host: str, port: int, *, setting: str = "") -> socket.socket:
     try:
         return _bound(host, port)
     except OSError as error:
-        hint = f" ({setting})" if setting else ""
-        raise SettingsError(ErrorCode.SETTINGS_INVALID, f"{_why(error, host, port)}{hint}") from None
-
-
-def _why(error: OSError, host: str, port: int) -> str:
-    match error.errno:
-        case errno.EADDRINUSE:
-            return f"port {port} is taken"
-        case errno.EACCES:
-            return f"port {port} may only be opened by root"
-        case _:
-            return f"cannot listen on {host}:{port}: {error.strerror or error}"
+        match error.errno:
+            case errno.EADDRINUSE:
+                detail = f"port {port} is taken{port_hint}"
+            case errno.EACCES:
+                detail = f"port {port} may only be opened by root{port_hint}"
+            case _:
+                detail = f"cannot listen on {host}:{port}: {error.strerror or error}{host_hint}"
+        raise SettingsError(ErrorCode.SETTINGS_INVALID, detail) from None
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -1,5 +1,6 @@
 """What a person should know before anything is started: Gitea, the bot's token, the gitea-mcp program."""
 
+import os
 import shlex
 import shutil
 
@@ -35,10 +36,19 @@ async def gitea(settings: Settings) -> list[CcwebError]:
             header = {"Authorization": f"token {settings.gitea_token.get_secret_value()}"}
             answer = await http.get(f"{settings.gitea_url}/api/v1/user", headers=header)
     except httpx.HTTPError as error:
-        why = str(error) or type(error).__name__
-        detail = f"CCWEB_GITEA_URL: {settings.gitea_url} cannot be reached: {why}; start Gitea, or set its address"
-        return [GiteaError(ErrorCode.GITEA_UNAVAILABLE, detail)]
+        detail = f"{settings.gitea_url} cannot be reached: {_root(error)}; start Gitea, or set its address"
+        return [GiteaError(ErrorCode.GITEA_UNAVAILABLE, f"CCWEB_GITEA_URL: {detail}")]
     return _judge(settings, answer)
+
+
+def _root(error: BaseException) -> str:
+    """What the operating system said, below the layers of HTTP clients."""
+    cause = error.__cause__ or error.__context__
+    if cause is not None:
+        return _root(cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause)
+    if isinstance(error, OSError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
+    return str(error) or type(error).__name__
 
 
 def _judge(settings: Settings, answer: httpx.Response) -> list[CcwebError]:

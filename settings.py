@@ -183,7 +183,20 @@ def load_settings(**overrides: Any) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = PREFIX + str(first["loc"][0] if first["loc"] else "").upper()
-        raise SettingsError(ErrorCode.SETTINGS_INVALID, f"{name}: {first['msg']}") from None
+        why = first["msg"].removeprefix("Value error, ")
+        raise SettingsError(ErrorCode.SETTINGS_INVALID, f"{name}: {why}") from None
+
+
+def require(settings: Settings, name: str) -> None:
+    """For a secret that a process cannot do without.
+
+    Raises:
+        SettingsError: it is not set.
+    """
+    if not getattr(settings, name).get_secret_value().strip():
+        upper = f"{PREFIX}{name.upper()}"
+        detail = f"{upper} or {upper}_FILE: not set (in the environment, or in .env as .env.example shows)"
+        raise SettingsError(ErrorCode.SETTINGS_INVALID, detail)
 
 
 def _from_files() -> dict[str, str]:

@@ -18,7 +18,7 @@ import tomli_w
 from clients import codex
 from domain.errors import CodexError, ErrorCode, SettingsError
 from locks import only_one
-from settings import Settings
+from settings import Settings, require
 
 log = logging.getLogger("ccweb.sidecar")
 PROVIDER = "ccweb"
@@ -100,8 +100,7 @@ def check(settings: Settings) -> None:
         raise SettingsError(ErrorCode.SETTINGS_INVALID, "CCWEB_CODEX_SOCKET: the path is longer than 100 characters")
     if not os.access(settings.codex_bin, os.X_OK):
         raise SettingsError(ErrorCode.SETTINGS_INVALID, f"CCWEB_CODEX_BIN: not an executable: {settings.codex_bin}")
-    if not settings.model_key.get_secret_value():
-        raise SettingsError(ErrorCode.SETTINGS_INVALID, "CCWEB_MODEL_KEY or CCWEB_MODEL_KEY_FILE: not set")
+    require(settings, "model_key")
 
 
 def prepare(settings: Settings) -> None:

@@ -4,6 +4,7 @@ Logs are JSON lines on stderr with the ids given as `extra`. Traces go to the OT
 `OTEL_EXPORTER_OTLP_ENDPOINT`, and are off without it.
 """
 
+import functools
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_COLOURED = "color_message"  # uvicorn's message again, with escape codes of terminals
 # Temporal's loggers add these whole mappings to each record; their useful parts are in `_FLATTENED`.
 _MAPPINGS = ("temporal_workflow", "temporal_activity")
 _FLATTENED = {
@@ -40,7 +42,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _ids(record: logging.LogRecord) -> dict[str, Any]:
-    extras = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+    extras = {name: value for name, value in record.__dict__.items() if name not in {*_STANDARD, _COLOURED}}
     for mapping in _MAPPINGS:
         temporal = extras.pop(mapping, None)
         if isinstance(temporal, dict):
@@ -53,7 +55,7 @@ def configure_logging() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=os.environ.get("CCWEB_LOG_LEVEL", "INFO").upper(), handlers=[handler], force=True)
-    for chatty in ("httpx", "httpcore", "uvicorn.access", "websockets"):
+    for chatty in ("httpx", "httpcore", "uvicorn", "websockets"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
@@ -61,6 +63,7 @@ def tracing_enabled() -> bool:
     return bool(os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
 
 
+@functools.cache
 def configure_tracing(service: str) -> list[Any]:
     """Sets the process's tracer provider and returns the plugins of the Temporal client; none when off."""
     if not tracing_enabled():

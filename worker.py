@@ -27,8 +27,7 @@ from activities.workspace import WorkspaceActivities
 from clients.gitea import GiteaClient
 from connection import TemporalUnavailableError, check, connect
 from domain import ids
-from domain.errors import ErrorCode, SettingsError
-from settings import Settings
+from settings import Settings, require
 from stopping import stop_signal, unless_stopped
 from workflows.agent_task import AgentTask
 from workflows.control import Control
@@ -58,8 +57,7 @@ def check_settings(settings: Settings) -> None:
     Raises:
         SettingsError: the bot's token is missing.
     """
-    if not settings.gitea_token.get_secret_value():
-        raise SettingsError(ErrorCode.SETTINGS_INVALID, "CCWEB_GITEA_TOKEN or CCWEB_GITEA_TOKEN_FILE: not set")
+    require(settings, "gitea_token")
 
 
 def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Worker]:

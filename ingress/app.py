@@ -1,8 +1,5 @@
 """The HTTP application: Gitea's webhook, the operator API, liveness and readiness (design sections 8 and 13)."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -10,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from temporalio.client import Client
 
-from connection import TemporalUnavailableError, connect
+from connection import TemporalUnavailableError
 from domain.errors import CcwebError, ErrorCode
 from ingress import control
 from ingress.audit import AuditStream
@@ -25,23 +22,16 @@ AUDIT_FILE = "ingress-audit.jsonl"
 _WEBHOOK_PATHS = ("/api/gitea/webhook", "/webhook/gitea")
 
 
-def create_app(settings: Settings, client: Client | None = None) -> FastAPI:
-    """The application; without `client` it makes one that connects at its first use.
+def create_app(settings: Settings, client: Client) -> FastAPI:
+    """The application; `client` may be lazy: it answers 503 while Temporal is away.
 
-    It starts and answers 503 while Temporal is away. It never redirects: Gitea would follow with a GET and
-    take that for a success.
+    It never redirects: Gitea would follow with a GET and take that for a success.
     """
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.temporal = client or await connect("ccweb-ingress", lazy=True)
-        app.state.gateway = Gateway(app.state.temporal)
-        yield
-
     app = FastAPI(
         title="ccweb", openapi_url=f"{control.PREFIX}/openapi.json", docs_url=None, redoc_url=None,
-        redirect_slashes=False, lifespan=lifespan,
+        redirect_slashes=False,
     )  # fmt: skip
+    app.state.temporal, app.state.gateway = client, Gateway(client)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(CcwebError, on_ccweb_error)

@@ -1,14 +1,19 @@
 """`ccweb ingress`: the application on its port."""
 
+import asyncio
 import logging
+import socket
 
 import uvicorn
+from temporalio.client import Client
 
 import ports
-from domain.errors import ErrorCode, SettingsError
+from connection import TemporalUnavailableError, connect
 from ingress.app import create_app
-from settings import Settings
+from ingress.gateway import DEADLINE
+from settings import Settings, require
 
+_NAME = "ccweb-ingress"
 log = logging.getLogger("ccweb.ingress")
 
 
@@ -16,20 +21,52 @@ async def run(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT; answers 503 while Temporal is away.
 
     Raises:
-        SettingsError: no webhook secret is set, or the port cannot be opened.
+        SettingsError: no webhook secret is set, Temporal's address is wrong, or the port cannot be opened.
     """
     check(settings)
-    with ports.listen(settings.ingress_host, settings.ingress_port, setting="CCWEB_INGRESS_PORT") as listener:
+    with listen(settings) as listener:
+        client = await _client()
         log.info("ingress started", extra={"host": settings.ingress_host, "port": listener.getsockname()[1]})
-        config = uvicorn.Config(
-            create_app(settings),
+        await _server(settings, client).serve(sockets=[listener])
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The listening socket of the ingress.
+
+    Raises:
+        SettingsError: it cannot be opened.
+    """
+    host, port = settings.ingress_host, settings.ingress_port
+    return ports.listen(host, port, port_hint=" (CCWEB_INGRESS_PORT)", host_hint=" (CCWEB_INGRESS_HOST)")
+
+
+def _server(settings: Settings, client: Client) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            create_app(settings, client),
             log_config=None,
             access_log=False,
             server_header=False,
             ws="none",
             timeout_graceful_shutdown=5,
         )
-        await uvicorn.Server(config).serve(sockets=[listener])
+    )
+
+
+async def _client() -> Client:
+    """A client that is connected, or one that connects once Temporal is there; each delivery until then says so.
+
+    Raises:
+        SettingsError: the address or the credentials are wrong.
+    """
+    try:
+        async with asyncio.timeout(DEADLINE):
+            return await connect(_NAME)
+    except TimeoutError:
+        log.warning("Temporal did not answer within %g s; deliveries get 503 until it does", DEADLINE)
+    except TemporalUnavailableError as error:
+        log.warning("%s; deliveries get 503 until it answers", error.detail)
+    return await connect(_NAME, lazy=True)
 
 
 def check(settings: Settings) -> None:
@@ -38,8 +75,4 @@ def check(settings: Settings) -> None:
     Raises:
         SettingsError: no webhook secret is set.
     """
-    if not settings.secrets:
-        raise SettingsError(
-            ErrorCode.SETTINGS_INVALID,
-            "CCWEB_WEBHOOK_SECRETS or CCWEB_WEBHOOK_SECRETS_FILE: not set; every delivery would be refused",
-        )
+    require(settings, "webhook_secrets")
