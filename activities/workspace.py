@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
@@ -126,9 +125,8 @@ def _remote(settings: Settings, full_name: str) -> Remote:
 
 def _claim(layout: Layout, repository_id: int) -> None:
     """One path belongs to one repository for ever: a repository made anew under an old name must not get it."""
-    layout.root.mkdir(parents=True, exist_ok=True)
     if not layout.identity.exists():
-        layout.identity.write_text(f"{repository_id}\n", encoding="utf-8")
+        folders.write(layout.identity, f"{repository_id}\n")
     if layout.identity.read_text(encoding="utf-8").strip() != str(repository_id):
         detail = f"{layout.root} belongs to another repository of that name; an operator moves it away"
         raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, detail)
@@ -205,13 +203,13 @@ def _account(settings: Settings, layout: Layout, left: SettledState | None, head
     Raises:
         WorkspaceError: workspace_dirty.
     """
-    if found.refused or found.tree is None:
-        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, _odd(layout, left, found))
     clean = found.tree == _tree_of(layout, head)
+    if left is not None and left.open and found.tree is not None and not clean:
+        _save(layout, settings, left.task_id, head, found.tree)
+    if found.refused:
+        raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, _odd(layout, left, found))
     if left is None and not clean:
         raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, f"{layout.worktree} holds changes of no known task{_AGAIN}")
-    if left is not None and left.open and not clean:
-        _save(layout, settings, left.task_id, head, found.tree)
     if left is not None and not left.open and (left.head, left.tree) != (head, found.tree):
         detail = f"{layout.worktree} changed since {left.task_id} settled it{_AGAIN}"
         raise WorkspaceError(ErrorCode.WORKSPACE_DIRTY, detail)
@@ -225,7 +223,8 @@ def _odd(layout: Layout, left: SettledState | None, found: Salvage) -> str:
     names = "; ".join(error.detail for error in found.refused[:_SHOWN])
     more = f"; and {len(found.refused) - _SHOWN} more" if len(found.refused) > _SHOWN else ""
     whose = f" left by {left.task_id}" if left else ""
-    saved = f", all else is saved in refs/ccweb/wip/{left.task_id}" if left and found.tree else ""
+    ref = f"refs/ccweb/wip/{left.task_id}" if left else ""
+    saved = f", all else is saved in {ref}" if ref and git.resolve(layout.clone, ref) else ""
     return f"{names}{more}{whose}{saved}. Remove or move it in {layout.worktree}, then unblock"
 
 
@@ -291,9 +290,11 @@ def _published(settings: Settings, request: SettleRequest, head: str) -> str | N
 
 
 def _save(layout: Layout, settings: Settings, task_id: str, head: str, tree: str) -> str:
-    """Keeps unpublished changes as a commit under `refs/ccweb/wip/`; the worktree stays as it is."""
+    """Keeps unpublished changes as a commit under `refs/ccweb/wip/`; the worktree stays as it is. What the ref held
+    before stays in its reflog.
+    """
     commit = git.commit_tree(layout.repo, head, tree, f"Unpublished changes of {task_id}", settings.bot_name)
-    git.run(["update-ref", f"refs/ccweb/wip/{task_id}", commit], git_dir=layout.clone)
+    git.run(["update-ref", "--create-reflog", f"refs/ccweb/wip/{task_id}", commit], git_dir=layout.clone)
     return commit
 
 
@@ -310,14 +311,8 @@ def _left(layout: Layout) -> SettledState | None:
 
 
 def _record(layout: Layout, state: SettledState) -> None:
-    """Durable when it returns: without it the next task cannot tell whose the changes are."""
-    layout.settled.parent.mkdir(parents=True, exist_ok=True)
-    fresh = layout.settled.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(state.model_dump_json())
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(layout.settled)
+    """Without it the next task cannot tell whose the changes are."""
+    folders.write(layout.settled, state.model_dump_json())
 
 
 def remove_worktree(settings: Settings, request: SessionClose) -> None:

@@ -1,4 +1,4 @@
-"""Removes folders that somebody else filled. Standard library only."""
+"""Small files that must survive a power cut, and folders that somebody else filled. Standard library only."""
 
 import os
 import subprocess
@@ -8,6 +8,17 @@ from domain.errors import ErrorCode, WorkspaceError
 
 _PLACES = os.pathsep.join(("/usr/bin", "/bin"))
 _LIMIT = 600.0
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a file whole or not at all; durable when it returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(path.name + ".new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
 
 
 def erase(folder: Path) -> None:

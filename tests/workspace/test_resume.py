@@ -62,6 +62,21 @@ async def test_the_same_task_may_tidy_up_what_it_left(host: Host) -> None:
     assert caught.value.code == ErrorCode.NESTED_REPOSITORY
 
 
+async def test_what_a_dead_task_left_is_saved_even_when_not_all_of_it_can_be(host: Host) -> None:
+    await host.prepare()
+    nest(host.tree / "nested")
+    (host.tree / "half.txt").write_text("half")
+    assert "all else is saved" in await host.refused() and host.kept("half.txt") == "half"
+
+
+async def test_what_was_saved_before_can_be_found_again(host: Host) -> None:
+    workspace = await host.prepare()
+    for text in ("first", "second"):
+        (host.tree / "half.txt").write_text(text)
+        await host.settle(workspace)
+    assert host.kept("half.txt") == "second" and host.kept("half.txt", f"{FIRST}@{{1}}") == "first"
+
+
 # A worktree whose own files are lost.
 
 

@@ -132,6 +132,16 @@ def test_a_nested_repository_is_refused(place: Place) -> None:
     assert not place.ran()
 
 
+def test_a_repository_in_place_of_a_file_is_refused_and_never_looked_into(place: Place) -> None:
+    (place.tree / "file.txt").unlink()
+    nested_with_filter(place, place.tree / "file.txt")
+    plain("status", cwd=place.tree / "file.txt")
+    assert place.ran()
+    assert place.refused() == ErrorCode.NESTED_REPOSITORY
+    git_tree.salvage(place.repo, LIMITS)
+    assert not place.ran()
+
+
 def test_a_filter_attribute_runs_nothing(place: Place) -> None:
     plain("config", "filter.evil.clean", str(place.program("filter")), cwd=place.tree.parent.parent / "source")
     (place.tree / ".gitattributes").write_text("* filter=evil\n")
