@@ -341,6 +341,18 @@ class ControlState(Record):
     """repository.id (as text) or repoKey to the reason."""
 
 
+class Verdict(Record):
+    """What an operator's call came to; remembered under its requestId."""
+
+    request_id: str
+    action: str
+    accepted: bool
+    from_state: str = ""
+    """The task's state when the call was judged."""
+    targets: list[str] = []
+    """The taskIds that a call about a whole repository meant."""
+
+
 class Admission(Record):
     """Answer of `admit`: may this task run, and what Gitea says of its surroundings now."""
 

@@ -16,6 +16,7 @@ class Command:
     actor: str = OPERATOR
     reason: str = ""
     repo: str = ""
+    request_id: str = ""
 
 
 def parse_command(raw: object, text_is: str = "reason") -> Command | None:
@@ -26,7 +27,9 @@ def parse_command(raw: object, text_is: str = "reason") -> Command | None:
         raw = {text_is: raw}
     if not isinstance(raw, dict):
         return None
-    return Command(_field(raw, "actor") or OPERATOR, _field(raw, "reason"), _field(raw, "repo"))
+    return Command(
+        _field(raw, "actor") or OPERATOR, _field(raw, "reason"), _field(raw, "repo"), _field(raw, "requestId")
+    )
 
 
 def _field(fields: dict[object, object], name: str) -> str:

@@ -23,4 +23,19 @@ TYPES: dict[str, str] = {
 """Name to type, as `temporal server start-dev --search-attribute NAME=TYPE` takes them."""
 
 MAX_DELIVERIES = 20
+_MAX_BYTES = 1_800
 """The server terminates a run whose KeywordList grows over 2,048 bytes."""
+
+
+def deliveries(keys: list[str], aliases: list[str]) -> list[str]:
+    """The value of DELIVERIES: deliveryKeys, oldest first, then the taskIds that all but the first would have made.
+
+    So a task is found by the taskId of any of its deliveries. What would make the list too long is left out.
+    """
+    found: list[str] = []
+    size = 0
+    for one in [*keys[:MAX_DELIVERIES], *aliases[:MAX_DELIVERIES]]:
+        size += len(one.encode()) + 8
+        if size <= _MAX_BYTES:
+            found.append(one)
+    return found

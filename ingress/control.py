@@ -1,15 +1,19 @@
 """The operator API under `/api/gitea-workflow` (design section 13)."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic.alias_generators import to_camel
+from starlette.responses import JSONResponse
 from temporalio.client import Client
 
 from domain.states import TaskState
 from ingress.auth import allows
-from operations import reads
-from operations.operators import Role
-from operations.records import Overview, TaskPage
+from operations import commands, reads
+from operations.commands import Order
+from operations.operators import Operator, Role
+from operations.records import ControlResult, Overview, TaskPage
 
 PREFIX = "/api/gitea-workflow"
 router = APIRouter(prefix=PREFIX, tags=["operators"])
@@ -43,3 +47,61 @@ async def tasks(
 ) -> TaskPage:
     """Tasks that match every given filter, open ones first, newest first. Needs no worker."""
     return await reads.tasks(client, repo=repo_key, resource=resource_key, state=state, cursor=cursor, limit=limit)
+
+
+class Call(BaseModel):
+    """Why, and the caller's own id of this very call: repeated with it, the call gets its first answer."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        json_schema_extra={"examples": [{"requestId": "0d4a6c1e", "reason": "wrong branch"}]},
+    )
+
+    request_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:-]{1,100}$")]
+    reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
+
+Steering = Annotated[Operator, Depends(allows(Role.OPERATOR))]
+Switching = Annotated[Operator, Depends(allows(Role.ADMIN))]
+
+
+@router.post("/control/{action}")
+async def control(action: Literal["pause", "resume"], call: Call, by: Switching, client: Temporal) -> JSONResponse:
+    """Pause: no workspace is granted any more, running turns go on. Resume: grants go on."""
+    return _answer(await commands.switch(client, action, _order(call, by)))
+
+
+@router.post("/repos/{repo_key:path}/disable")
+async def disable(repo_key: str, call: Call, by: Switching, client: Temporal) -> JSONResponse:
+    """Take nothing from this repository any more; its queue stands still, a running turn goes on."""
+    return _answer(await commands.switch(client, "disable", _order(call, by), repo_key))
+
+
+@router.post("/repos/{repo_key:path}/enable")
+async def enable(repo_key: str, call: Call, by: Switching, client: Temporal) -> JSONResponse:
+    """Take work from this repository again."""
+    return _answer(await commands.switch(client, "enable", _order(call, by), repo_key))
+
+
+@router.post("/repos/{repo_key:path}/unblock")
+async def unblock(repo_key: str, call: Call, by: Steering, client: Temporal) -> JSONResponse:
+    """Its workspaces are usable: every task in `blocked_workspace` is queued again."""
+    return _answer(await commands.unblock_repo(client, repo_key, _order(call, by)))
+
+
+@router.post("/tasks/{task_id}/{action}")
+async def steer(
+    task_id: str, action: Literal["cancel", "abort", "retry"], call: Call, by: Steering, client: Temporal
+) -> JSONResponse:
+    """Cancel what does not run, abort what runs, retry now what waits for its next try."""
+    return _answer(await commands.steer_task(client, task_id, action, _order(call, by)))
+
+
+def _order(call: Call, by: Operator) -> Order:
+    return Order(call.request_id, " ".join(call.reason.split()), f"admin:{by.name}")
+
+
+def _answer(result: ControlResult) -> JSONResponse:
+    """202 when it is stored but no worker has taken it yet."""
+    return JSONResponse(result.shown(), 200 if result.taken else 202)

@@ -81,6 +81,21 @@ async def overview(client: Client) -> Overview:
     )
 
 
+async def run_of(client: Client, task_id: str) -> Run:
+    """The run of a task, also by the taskId of another delivery of its source (an alias).
+
+    Raises:
+        CcwebError: `not_found`.
+    """
+    run = await visibility.newest(client, task_id) if ids.is_task_id(task_id) else None
+    if run is None and ids.is_task_id(task_id):
+        aliases = await visibility.runs(client, f"{_TASKS} AND {names.DELIVERIES}={quoted(task_id)}", 1)
+        run = aliases[0] if aliases else None
+    if run is None:
+        raise CcwebError(ErrorCode.NOT_FOUND, f"no task {task_id[:60]!r}; one just taken begins when a worker runs")
+    return run
+
+
 async def control_state(client: Client) -> ControlState:
     """The switches; none were touched when there is no Control."""
     run = await visibility.newest(client, ids.CONTROL_WORKFLOW_ID)

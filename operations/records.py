@@ -93,3 +93,17 @@ class Overview(View):
     workers: list[QueuePollers]
     notes: list[str]
     """What is not as it should be, and what therefore cannot be done or known now."""
+
+
+class ControlResult(View):
+    """What a control call came to; a repeated requestId gets the same, but for `taken`."""
+
+    request_id: str
+    action: str
+    taken: bool
+    """False while it is only stored in Temporal: it takes effect as soon as a worker runs."""
+    repo_key: str | None = None
+    tasks: list[str] = []
+    """taskIds that were told."""
+    from_state: TaskState | None = None
+    """The task's state when the call came."""

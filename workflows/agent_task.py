@@ -19,13 +19,14 @@ with workflow.unsafe.imports_passed_through():
 
     from domain import budget, events, ids, outcomes
     from domain.errors import ErrorCode
-    from domain.events import LeaseGrant, TaskEvent, TaskResult, TaskStart, TaskWaiting
+    from domain.events import LeaseGrant, TaskEvent, TaskResult, TaskStart, TaskWaiting, Verdict
     from domain.operator import Command, parse_command, parse_grant
     from domain.outcomes import Failure, Next
     from domain.states import ABORTABLE, CANCELLABLE, FINAL, NEEDS_LEASE, TaskState
 
 from workflows import calls, details
 from workflows.task_record import TaskRecord
+from workflows.verdicts import Verdicts
 
 T = TypeVar("T")
 S = TaskState
@@ -57,6 +58,7 @@ class AgentTask:
         self._unblocked: list[Command] = []
         self._retry_now = False
         self._granted: str | None = None
+        self._verdicts = Verdicts()
         self._noted = False
         self._resource_closed = False
         self._fenced = True
@@ -471,22 +473,45 @@ class AgentTask:
     def retry(self, command: Any = None) -> None:
         self._operate("retry", command, {S.RETRY_WAIT}, self._retry_by)
 
+    # The same four as updates: whoever waits for an answer calls these, and needs a worker.
+
+    @workflow.update(name="cancel", description="Operator: as the signal, with an answer")
+    def cancel_now(self, command: Any = None) -> Verdict:
+        return self._operate("cancel", command, CANCELLABLE, self._stop_by)
+
+    @workflow.update(name="abort", description="Operator: as the signal, with an answer")
+    def abort_now(self, command: Any = None) -> Verdict:
+        return self._operate("abort", command, ABORTABLE, self._stop_by)
+
+    @workflow.update(name="unblock", description="Operator: as the signal, with an answer")
+    def unblock_now(self, command: Any = None) -> Verdict:
+        return self._operate("unblock", command, {S.BLOCKED_WORKSPACE}, self._unblock_by)
+
+    @workflow.update(name="retry", description="Operator: as the signal, with an answer")
+    def retry_now(self, command: Any = None) -> Verdict:
+        return self._operate("retry", command, {S.RETRY_WAIT}, self._retry_by)
+
     @workflow.query(description="The lease this task holds now, if any")
     def lease_id(self) -> str | None:
         return self._task.lease_id if self._holds_lease() else None
 
     def _operate(
         self, name: str, raw: Any, legal: set[TaskState] | frozenset[TaskState], act: Callable[[Command], None]
-    ) -> None:
+    ) -> Verdict:
         command = parse_command(raw)
+        if known := self._verdicts.known(command):
+            return known
+        state = self._task.state
+        accepted = command is not None and state in legal and self._stop is None
         if command is None:
             self._task.note(f"{name}: ignored, its argument cannot be read")
-        elif self._task.state not in legal or self._stop is not None:
-            self._task.note(f"{name} by {command.actor}: nothing to do in {self._task.state}")
+        elif not accepted:
+            self._task.note(f"{name} by {command.actor}: nothing to do in {state}")
         else:
             self._task.note(f"{name} by {command.actor}: {command.reason or 'no reason given'}")
             act(command)
         self._show()
+        return self._verdicts.note(command, name, accepted, state)
 
     def _stop_by(self, command: Command) -> None:
         self._request_stop(Stop(command.actor, command.reason or "stopped by an operator"))

@@ -12,8 +12,10 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from domain import ids
-    from domain.events import ControlState
+    from domain.events import ControlState, Verdict
     from domain.operator import Command, parse_command
+
+from workflows.verdicts import Verdicts
 
 _MAX_DISABLED = 1_000
 _MAX_NOTES = 20
@@ -26,6 +28,7 @@ class Control:
         self._state = _carried(start)
         self._written = -1
         self._notes: list[str] = []
+        self._verdicts = Verdicts(start)
 
     @workflow.run
     async def run(self, start: Any = None) -> None:
@@ -34,7 +37,7 @@ class Control:
             await workflow.wait_condition(lambda: self._written != self._state.version)
             self._publish()
             if workflow.info().is_continue_as_new_suggested():
-                workflow.continue_as_new(self._state.model_dump(mode="json"))
+                workflow.continue_as_new(self._state.model_dump(mode="json") | self._verdicts.carried())
 
     def _publish(self) -> None:
         workflow.upsert_memo({"control": self._state.model_dump(mode="json")})
@@ -57,6 +60,35 @@ class Control:
     def enable(self, command: Any = None) -> None:
         self._operate("enable", command, self._enabled, text_is="repo")
 
+    # The same four as updates: whoever waits for an answer calls these, and needs a worker.
+
+    @workflow.update(name="pause", description="Operator: as the signal, with an answer")
+    def pause_now(self, command: Any = None) -> Verdict:
+        return self._operate("pause", command, lambda said: {"paused": True, "reason": said.reason})
+
+    @workflow.update(name="resume", description="Operator: as the signal, with an answer")
+    def resume_now(self, command: Any = None) -> Verdict:
+        return self._operate("resume", command, lambda said: {"paused": False, "reason": said.reason})
+
+    @workflow.update(name="disable", description="Operator: as the signal, with an answer")
+    def disable_now(self, command: Any = None) -> Verdict:
+        return self._operate("disable", command, self._disabled, text_is="repo")
+
+    @workflow.update(name="enable", description="Operator: as the signal, with an answer")
+    def enable_now(self, command: Any = None) -> Verdict:
+        return self._operate("enable", command, self._enabled, text_is="repo")
+
+    @workflow.update(description="Operator: remembers which blocked tasks a call about a repository meant")
+    def unblock(self, command: Any = None) -> Verdict:
+        said = parse_command(command)
+        if known := self._verdicts.known(said):
+            return known
+        listed = command.get("targets") if isinstance(command, dict) else None
+        targets = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+        if said:
+            self._note(f"unblock by {said.actor}: {said.reason} {said.repo}")
+        return self._verdicts.note(said, "unblock", bool(targets), targets=targets)
+
     def _disabled(self, said: Command) -> dict[str, Any] | None:
         if not said.repo or len(self._state.disabled) >= _MAX_DISABLED:
             return None
@@ -70,15 +102,18 @@ class Control:
 
     def _operate(
         self, name: str, raw: Any, change: Callable[[Command], dict[str, Any] | None], text_is: str = "reason"
-    ) -> None:
+    ) -> Verdict:
         said = parse_command(raw, text_is)
+        if known := self._verdicts.known(said):
+            return known
         changes = change(said) if said else None
         if said is None or changes is None:
             self._note(f"{name}: ignored, nothing in it to act on")
-            return
+            return self._verdicts.note(said, name, False)
         stamp = {"version": self._state.version + 1, "updated_by": said.actor, "updated_at": workflow.now()}
         self._state = self._state.model_copy(update=changes | stamp)
         self._note(f"{name} by {said.actor}: {said.reason} {said.repo}".rstrip())
+        return self._verdicts.note(said, name, True)
 
     def _note(self, text: str) -> None:
         self._notes = [*self._notes, f"{workflow.now():%Y-%m-%d %H:%M:%S}Z {text}"][-_MAX_NOTES:]

@@ -1,7 +1,9 @@
 """What an AgentTask knows about itself, and the requests made from it. Holds no control flow."""
 
+from typing import Any
+
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 with workflow.unsafe.imports_passed_through():
     from domain import budget, events, ids, search_attributes
@@ -28,6 +30,7 @@ class TaskRecord:
         self.version = 0
         self.notes: list[str] = []
         self.deliveries = [start.event.delivery_key]
+        self._shown_deliveries = [start.event.delivery_key]
         self.admission: events.Admission | None = None
         self.thread_id = start.thread_id
         self.epoch = start.epoch
@@ -53,6 +56,8 @@ class TaskRecord:
         `goes_on`: it is the former request again, which was interrupted.
         """
         self.asked = asked
+        if asked.delivery_key not in self.deliveries:
+            self.deliveries.append(asked.delivery_key)
         self.round = number
         self.goes_on = goes_on
         self.used_up: str | None = None
@@ -85,7 +90,7 @@ class TaskRecord:
         self.version += 1
         self.moves = [*self.moves, self._move(to)][-_MAX_MOVES:]
         self.state = to.state
-        workflow.upsert_search_attributes([STATE.value_set(to.state)])
+        workflow.upsert_search_attributes([STATE.value_set(to.state), *self._new_deliveries()])
 
     def _move(self, to: Next) -> Move:
         return Move(
@@ -108,10 +113,20 @@ class TaskRecord:
             self.used[failure.code] = self.used.get(failure.code, 0) + 1
 
     def add_delivery(self, delivery: str) -> None:
-        if delivery in self.deliveries or len(self.deliveries) >= search_attributes.MAX_DELIVERIES:
-            return
-        self.deliveries.append(delivery)
-        workflow.upsert_search_attributes([DELIVERIES.value_set(self.deliveries)])
+        """Another delivery of the same source; it finds this task from now on."""
+        if delivery not in self.deliveries:
+            self.deliveries.append(delivery)
+            if new := self._new_deliveries():
+                workflow.upsert_search_attributes(new)
+
+    def _new_deliveries(self) -> list[SearchAttributeUpdate[Any]]:
+        """What lists do not show yet."""
+        own, *others = self.deliveries
+        value = search_attributes.deliveries([own, *others], [ids.task_id(key) for key in others])
+        if value == self._shown_deliveries:
+            return []
+        self._shown_deliveries = value
+        return [DELIVERIES.value_set(value)]
 
     def next_lease(self) -> str:
         self.leases += 1

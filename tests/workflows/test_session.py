@@ -41,6 +41,7 @@ async def test_another_delivery_of_the_same_source_is_an_alias(world: World) -> 
         return (await task.describe()).search_attributes["CcwebDeliveries"] == [
             first.delivery_key,
             again.delivery_key,
+            again.task_id,
         ]
 
     await eventually(listed)

@@ -148,10 +148,21 @@ async def eventually(condition: Callable[[], Awaitable[bool] | bool], seconds: f
 @contextlib.asynccontextmanager
 async def run_world(client: Client, tasks: Sequence[type] = (AgentTask,), **overrides: Any) -> AsyncIterator[World]:
     """A world with short times; its worker runs until the block ends."""
+    world = new_world(client, **overrides)
+    async with working(world, tasks):
+        yield world
+        await world.nothing_is_wedged()
+
+
+def new_world(client: Client, **overrides: Any) -> World:
     short = {"heartbeat_timeout": 0.6, "stop_budget": 0.4, "probe_interval": 0.3, "pause_poll": 0.2, "stuck_after": 1}
-    settings = load_settings(**{**short, **overrides})
-    world = World(client, settings, f"agent-{uuid.uuid4().hex[:8]}")
-    temporal = TemporalActivities(settings, client, world.host, nothing_seen)
+    return World(client, load_settings(**{**short, **overrides}), f"agent-{uuid.uuid4().hex[:8]}")
+
+
+@contextlib.asynccontextmanager
+async def working(world: World, tasks: Sequence[type] = (AgentTask,)) -> AsyncIterator[None]:
+    """A world's worker, until the block ends."""
+    temporal = TemporalActivities(world.settings, world.client, world.host, nothing_seen)
     ours: list[Callable[..., Any]] = [
         temporal.recover_session,
         temporal.recover_repository,
@@ -162,17 +173,16 @@ async def run_world(client: Client, tasks: Sequence[type] = (AgentTask,), **over
         temporal.terminate_stuck,
     ]
     shared = Worker(
-        client,
+        world.client,
         task_queue=world.queue,
         workflows=[Session, Repository, Control, *tasks],
         activities=[*ours, *world.fakes.shared],
     )
     host = Worker(
-        client,
+        world.client,
         task_queue=ids.host_queue(world.host),
         activities=world.fakes.on_host,
         max_heartbeat_throttle_interval=timedelta(seconds=0.2),
     )
     async with shared, host:
-        yield world
-        await world.nothing_is_wedged()
+        yield
