@@ -6,6 +6,7 @@ document's fields. The bridge's journal and the ingress stream fill in what no h
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -36,7 +37,7 @@ class AuditEvent(BaseModel):
     turn_id: str | None = None
     comment_id: int | None = None
     error_code: str | None = None
-    timestamp: str
+    timestamp: datetime
     metadata: dict[str, Any] = {}
 
 
@@ -104,6 +105,8 @@ _FACTS = (
     "repo",
     "targets",
     "created",
+    "usage",
+    "spent",
     "requestId",
     "reason",
 )
@@ -156,7 +159,7 @@ class _Teller:
             event_id=f"{place}.{part}" if part else place,
             task_id=fields.pop("task_id", self._task_id),
             action=action,
-            timestamp=step.at,
+            timestamp=_moment(step.at),
             metadata={name: value for name, value in metadata.items() if value not in (None, "", [])},
             **fields,
         )
@@ -323,6 +326,11 @@ def ordered(events: Iterable[AuditEvent]) -> list[AuditEvent]:
     return sorted(events, key=lambda event: event.timestamp)
 
 
+def _moment(at: str) -> datetime:
+    """Temporal counts nanoseconds; Python does not."""
+    return datetime.fromisoformat(at.removesuffix("Z")[:26]).replace(tzinfo=UTC)
+
+
 def _named(actor: str) -> str:
     """`admin:<name>` for operators; what already says its kind stays."""
     return actor if ":" in actor or actor == SYSTEM else f"admin:{actor}"
@@ -368,3 +376,29 @@ def _task_of(asked: Any) -> str | None:
     key = _text(asked, "comment_key")
     task = key.split(":", 1)[0] if key else ""
     return task if ids.is_task_id(task) else None
+
+
+def of_journal(line: dict[str, Any]) -> AuditEvent:
+    """One line of the bridge's journal: the intent or the result of a call that writes."""
+    fields = line.get("fields") or {}
+    told = {"commit": fields.get("commit"), "accepted": fields.get("accepted"), "digest": fields.get("sha256")}
+    about = {"phase": line["phase"], "tool": line["tool"], "round": line["round"], "leaseId": line["lease_id"]}
+    return AuditEvent(
+        event_id=f"journal/{line['call_id']}/{line['phase']}",
+        task_id=line["task_id"],
+        action="mcp.call",
+        turn_id=line["turn_id"] or None,
+        comment_id=fields.get("commentId"),
+        error_code=fields.get("errorCode"),
+        timestamp=datetime.fromtimestamp(float(line["at"]), UTC),
+        metadata={**about, **{name: value for name, value in told.items() if value is not None}},
+    )
+
+
+def of_ingress(line: dict[str, Any]) -> AuditEvent:
+    """One line of the ingress stream; raises ValueError when it is none."""
+    comment = line.get("commentId")
+    number = int(comment) if isinstance(comment, (int, str)) and str(comment).isdecimal() else None
+    author = line.get("actor")
+    actor = f"gitea:user:{author}" if author else SYSTEM
+    return AuditEvent.model_validate({**line, "commentId": number, "actor": actor})

@@ -16,9 +16,9 @@ from ingress.problems import on_ccweb_error, on_fault, on_http_exception, on_inv
 from ingress.webhook import Webhook
 from operations.operators import FILE as OPERATORS_FILE
 from operations.operators import Operators
+from operations.trail import INGRESS_FILE
 from settings import Settings
 
-AUDIT_FILE = "ingress-audit.jsonl"
 _WEBHOOK_PATHS = ("/api/gitea/webhook", "/webhook/gitea")
 
 
@@ -36,7 +36,7 @@ def create_app(settings: Settings, client: Client) -> FastAPI:
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(CcwebError, on_ccweb_error)
     app.add_exception_handler(Exception, on_fault)
-    webhook = Webhook(settings, AuditStream(settings.state_dir / AUDIT_FILE))
+    webhook = Webhook(settings, AuditStream(settings.state_dir / INGRESS_FILE))
     for path in _WEBHOOK_PATHS:
         for spelled in (path, f"{path}/"):
             app.router.add_route(spelled, webhook.handle, methods=["POST"])

@@ -3,17 +3,18 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 from starlette.responses import JSONResponse
 from temporalio.client import Client
 
 from domain.states import TaskState
 from ingress.auth import allows
-from operations import commands, reads
+from operations import commands, reads, trail
 from operations.commands import Order
 from operations.operators import Operator, Role
-from operations.records import ControlResult, Overview, TaskPage
+from operations.records import AuditPage, ControlResult, Overview, TaskDetail, TaskPage
+from operations.trail import Filters
 
 PREFIX = "/api/gitea-workflow"
 router = APIRouter(prefix=PREFIX, tags=["operators"])
@@ -47,6 +48,43 @@ async def tasks(
 ) -> TaskPage:
     """Tasks that match every given filter, open ones first, newest first. Needs no worker."""
     return await reads.tasks(client, repo=repo_key, resource=resource_key, state=state, cursor=cursor, limit=limit)
+
+
+@router.get("/tasks/{task_id}", dependencies=_VIEWER)
+async def task(task_id: str, client: Temporal) -> TaskDetail:
+    """One task in full, also by the taskId of another delivery of its source. Needs no worker."""
+    return await trail.task(client, task_id)
+
+
+class AuditQuery(BaseModel):
+    """`since` and `until` are ISO-8601 with an offset."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+
+    task_id: str | None = None
+    delivery_id: str | None = None
+    resource_key: str | None = None
+    repo_key: str | None = None
+    thread_id: str | None = None
+    turn_id: str | None = None
+    comment_id: int | None = None
+    actor: str | None = None
+    action: str | None = None
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    cursor: Annotated[str, StringConstraints(max_length=2000)] | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 200
+
+
+@router.get("/audit", dependencies=_VIEWER)
+async def audit(
+    request: Request,
+    client: Temporal,
+    wish: Annotated[AuditQuery, Query()],
+) -> AuditPage:
+    """Events that match every given filter. Needs no worker; journal and ingress stream are this host's."""
+    filters = Filters(**wish.model_dump(exclude={"cursor", "limit"}))
+    return await trail.search(client, request.app.state.settings, filters, wish.cursor, wish.limit)
 
 
 class Call(BaseModel):

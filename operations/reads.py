@@ -48,8 +48,8 @@ async def tasks(
     """
     query = task_query(repo, resource, state)
     async with visibility.asking():
-        found, token = await visibility.page(client, query, limit, _token_of(cursor, query))
-    return TaskPage(tasks=[summary(run) for run in found], next_cursor=_cursor(token, query))
+        found, token = await visibility.page(client, query, limit, token_of(cursor, query))
+    return TaskPage(tasks=[summary(run) for run in found], next_cursor=cursor_of(token, query))
 
 
 async def overview(client: Client) -> Overview:
@@ -167,11 +167,13 @@ def full_repo_key(repo: str) -> str:
     return f"{ids.INSTANCE_ID}:{name}" if "/" in name and ":" not in name else name
 
 
-def _cursor(token: bytes, query: str) -> str | None:
+def cursor_of(token: bytes, query: str) -> str | None:
+    """What a caller gives back for the next page; None at the end."""
     return base64.urlsafe_b64encode(_mark(query) + token).decode() if token else None
 
 
-def _token_of(cursor: str | None, query: str) -> bytes:
+def token_of(cursor: str | None, query: str) -> bytes:
+    """Raises CcwebError `invalid_request` when the cursor was not made for this query."""
     if not cursor:
         return b""
     try:

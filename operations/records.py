@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
+from domain.audit import AuditEvent
 from domain.errors import ErrorCode
 from domain.states import TaskState
 
@@ -107,3 +108,76 @@ class ControlResult(View):
     """taskIds that were told."""
     from_state: TaskState | None = None
     """The task's state when the call came."""
+
+
+class MoveView(View):
+    state_version: int
+    from_state: TaskState | None
+    to_state: TaskState | None
+    actor: str
+    error_code: str | None
+    at: datetime
+
+
+class TurnView(View):
+    """One call to Codex. `turn_key` is our idempotency key, `turn_id` Codex's own."""
+
+    turn_key: str
+    turn_id: str | None
+    thread_id: str | None
+    kind: str
+    """`normal`, `continuation` or `reply_retry`."""
+    round: int
+    status: str
+    """`started`, `completed`, `interrupted`, `failed` or `cancelled`."""
+    error_code: str | None
+    usage: dict[str, int] | None
+    spent: dict[str, float] | None
+    started_at: datetime
+    completed_at: datetime | None
+
+
+class CommentView(View):
+    """One comment of ours in Gitea."""
+
+    comment_key: str
+    kind: str
+    """`status`, `question`, `mcp_final` or `rest_fallback`."""
+    comment_id: int | None
+    turn_id: str | None = None
+    status: str
+    """`pending`, `sent`, `confirmed` (read back from Gitea) or `failed`."""
+
+
+class TaskDetail(TaskSummary):
+    """One task in full, from its history: no worker is asked."""
+
+    title: str
+    instruction: str
+    kind: str
+    number: int
+    alias_task_ids: list[str]
+    """taskIds that were answered for other deliveries which then went to this task."""
+    state_version: int
+    attempt: int
+    reply_attempt: int
+    round: int
+    thread_id: str | None
+    turn_id: str | None
+    comment_id: int | None
+    commit: str | None
+    lease_id: str | None
+    host: str | None
+    reason: str
+    problem: str | None
+    """Why the workflow makes no progress, if Temporal says so."""
+    moves: list[MoveView]
+    turns: list[TurnView]
+    comments: list[CommentView]
+
+
+class AuditPage(View):
+    """Events by time within the page. A page covers whole workflows, so it may hold more than `limit`."""
+
+    events: list[AuditEvent]
+    next_cursor: str | None

@@ -1,42 +1,14 @@
 """What operators read over HTTP, from the real Temporal."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
-from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from domain.states import TaskState
-from tests.e2e.operator_harness import Apis, operator_apis
-from tests.workflows.conftest import dev_server
+from tests.operators.harness import Apis
 from tests.workflows.fakes import found
-from tests.workflows.world import World, eventually, run_world
+from tests.workflows.world import World, eventually
 
 S = TaskState
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with dev_server() as started:
-        yield started
-
-
-@pytest.fixture
-async def client(address: str) -> Client:
-    return await Client.connect(address, data_converter=pydantic_data_converter)
-
-
-@pytest.fixture
-async def world(client: Client) -> AsyncIterator[World]:
-    async with run_world(client) as ready:
-        yield ready
-
-
-@pytest.fixture
-async def api(client: Client, state_dir: Path) -> AsyncIterator[Apis]:
-    async with operator_apis(state_dir, client) as ready:
-        yield ready
 
 
 async def listed(api: Apis, **query: str | int) -> list[str]:

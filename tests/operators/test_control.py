@@ -2,40 +2,20 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowHandle
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from domain import ids
 from domain.states import TaskState
-from tests.e2e.operator_harness import Apis, operator_apis
-from tests.workflows.conftest import dev_server
+from tests.operators.harness import Apis
 from tests.workflows.fakes import found
 from tests.workflows.test_stops import in_blocked_workspace, in_retry_wait, in_running, in_waiting_user
-from tests.workflows.world import World, eventually, new_world, run_world, working
+from tests.workflows.world import World, eventually, new_world, working
 
 S = TaskState
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with dev_server() as started:
-        yield started
-
-
-@pytest.fixture
-async def client(address: str) -> Client:
-    return await Client.connect(address, data_converter=pydantic_data_converter)
-
-
-@pytest.fixture
-async def world(client: Client) -> AsyncIterator[World]:
-    async with run_world(client) as ready:
-        yield ready
 
 
 @pytest.fixture
@@ -43,12 +23,6 @@ async def control(client: Client, world: World) -> AsyncIterator[WorkflowHandle[
     handle = await client.start_workflow("Control", id=ids.CONTROL_WORKFLOW_ID, task_queue=world.queue)
     yield handle
     await handle.terminate()
-
-
-@pytest.fixture
-async def api(client: Client, state_dir: Path) -> AsyncIterator[Apis]:
-    async with operator_apis(state_dir, client) as ready:
-        yield ready
 
 
 def call(reason: str = "wrong branch") -> dict[str, str]:
