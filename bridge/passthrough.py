@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from bridge import rpc
+from bridge import dialect, rpc
 from bridge.upstream import NoAnswerError, StartError, ToolFailedError, Upstream
 from clients.bridge_config import BridgeConfig
 from domain.errors import ErrorCode
@@ -32,7 +32,20 @@ READING = (
     "get_repo_label",
     "list_milestones",
     "get_milestone",
+    # since spring 2026
+    "issue_read",
+    "pull_request_read",
+    "list_issues",
+    "list_pull_requests",
+    "get_file_contents",
+    "get_dir_contents",
+    "get_repository_tree",
+    "list_commits",
+    "get_commit",
+    "milestone_read",
 )
+PROBE = "get_issue_by_index"
+"""Answered with every version: the worker asks for this before each turn."""
 _PINNED = ("owner", "repo")
 _CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|%2e|%2f|[?#\x00]", re.IGNORECASE)
 
@@ -48,6 +61,8 @@ def call(upstream: Upstream, config: BridgeConfig, name: str, arguments: rpc.Mes
     Raises:
         rpc.RpcError: no such tool.
     """
+    if name == PROBE:
+        name, arguments = dialect.spoken(upstream.tools, "read_issue", arguments)
     if not _usable(upstream, name):
         raise rpc.RpcError(rpc.INVALID_PARAMS, f"unknown tool {name}")
     if not _stays_here(config, arguments):

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bridge import rpc
+from bridge import dialect, rpc
 from bridge.calls import Call, RefusedError, success
-from bridge.replies import limit, read, read_result
+from bridge.replies import act, read
 from bridge.upstream import NoAnswerError, StartError, ToolFailedError, Upstream
 from domain.errors import ErrorCode
 
@@ -26,32 +26,40 @@ def open_one(upstream: Upstream, call: Call, title: str, body: str) -> rpc.Messa
     call.check_lease()
     try:
         arguments = {**place, "title": title, "body": body}
-        return _named("opened", read_result(upstream.call("create_pull_request", arguments, limit(call))))
+        return _named("opened", act(upstream, call, "create_pull", arguments))
     except StartError as error:
         raise RefusedError(ErrorCode.GITEA_UNAVAILABLE, str(error)) from None
     except ToolFailedError as error:
         return _after_unknown(upstream, call, ErrorCode.PUBLISH_REFUSED, f"{error} (publish first)")
-    except (NoAnswerError, KeyError, TypeError, ValueError) as error:
+    except (NoAnswerError, LookupError, TypeError, ValueError) as error:
         return _after_unknown(upstream, call, ErrorCode.GITEA_UNAVAILABLE, str(error))
 
 
 def _find(upstream: Upstream, call: Call) -> Any:
     """The open pull request whose head is this session's branch of this repository."""
-    full = "list_repo_pull_requests_full"  # the newer version's plain list leaves the branches out
-    tool = full if full in upstream.tools else "list_repo_pull_requests"
     config = call.config
     for page in range(1, _PAGES + 1):
         if call.expired():
             raise RefusedError(ErrorCode.TOOL_TIMEOUT, "the call took too long")
         place = {"owner": config.owner, "repo": config.repo, "state": "open", "page": page, "pageSize": _PAGE}
-        found = read(upstream, call, tool, place) or []
+        found = read(upstream, call, "list_pulls", place) or []
         for pull in found:
-            head, base = pull.get("head") or {}, pull.get("base") or {}
-            if head.get("ref") == config.branch and head.get("repo_id") == base.get("repo_id"):
+            if _is_ours(upstream, call, pull):
                 return pull
         if len(found) < _PAGE:
             return None
     return None
+
+
+def _is_ours(upstream: Upstream, call: Call, pull: Any) -> bool:
+    """Whether it comes from our branch; a list that only names branches is looked behind."""
+    if isinstance(pull.get("head"), str):
+        if pull["head"] != call.config.branch:
+            return False
+        place = {"owner": call.config.owner, "repo": call.config.repo, "index": pull["number"]}
+        pull = read(upstream, call, "read_pull", place)
+    head, base = pull.get("head") or {}, pull.get("base") or {}
+    return bool(head.get("ref") == call.config.branch and dialect.same_repository(head, base))
 
 
 def _named(message: str, pull: Any) -> rpc.Message:

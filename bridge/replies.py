@@ -1,9 +1,8 @@
 """The comments of this very Issue/PR: look, then post, then look again when the answer got lost."""
 
-import json
 from typing import Any
 
-from bridge import rpc
+from bridge import dialect, rpc
 from bridge.calls import Call, RefusedError, refusal, success
 from bridge.upstream import NoAnswerError, StartError, ToolFailedError, Upstream
 from domain import marker
@@ -23,13 +22,13 @@ def post(upstream: Upstream, call: Call, kind: str, text: str) -> rpc.Message:
     body = marker.stamp(text, marker.ReplyMarker(kind, turn.task_id, turn.turn_id, turn.round, turn.source_key))
     call.check_lease()
     try:
-        made = read_result(upstream.call("create_issue_comment", {**place(call), "body": body}, limit(call)))
+        made = act(upstream, call, "add_comment", {**place(call), "body": body})
         return success("posted", int(made["id"]))
     except StartError as error:
         raise RefusedError(ErrorCode.GITEA_UNAVAILABLE, str(error)) from None
     except ToolFailedError as error:
         return _after_unknown(upstream, call, ErrorCode.GITEA_UNAVAILABLE, str(error))
-    except (NoAnswerError, KeyError, TypeError, ValueError) as error:
+    except (NoAnswerError, LookupError, TypeError, ValueError) as error:
         return _after_unknown(upstream, call, ErrorCode.REPLY_UNKNOWN, str(error))
 
 
@@ -39,7 +38,7 @@ def look(upstream: Upstream, call: Call) -> rpc.Message | None:
     Raises:
         RefusedError: gitea_unavailable.
     """
-    comments = read(upstream, call, "get_issue_comments_by_index", place(call))
+    comments = read(upstream, call, "read_comments", place(call))
     for comment in comments if isinstance(comments, list) else []:
         found = marker.parse(str(comment.get("body") or ""))
         if not isinstance(found, marker.ReplyMarker) or not _is_bots(call, comment):
@@ -49,7 +48,7 @@ def look(upstream: Upstream, call: Call) -> rpc.Message | None:
     return None
 
 
-def read(upstream: Upstream, call: Call, tool: str, arguments: rpc.Message) -> Any:
+def read(upstream: Upstream, call: Call, wanted: str, arguments: rpc.Message) -> Any:
     """A read for ourselves, a second time when gitea-mcp ended under the first.
 
     Raises:
@@ -57,18 +56,25 @@ def read(upstream: Upstream, call: Call, tool: str, arguments: rpc.Message) -> A
     """
     try:
         try:
-            return read_result(upstream.call(tool, arguments, limit(call)))
+            return act(upstream, call, wanted, arguments)
         except NoAnswerError:
             if call.expired():
                 raise
-            return read_result(upstream.call(tool, arguments, limit(call)))
-    except (StartError, NoAnswerError, ToolFailedError, KeyError, TypeError, ValueError) as error:
-        raise RefusedError(ErrorCode.GITEA_UNAVAILABLE, f"{tool}: {error}") from None
+            return act(upstream, call, wanted, arguments)
+    except (StartError, NoAnswerError, ToolFailedError, LookupError, TypeError, ValueError) as error:
+        raise RefusedError(ErrorCode.GITEA_UNAVAILABLE, f"{wanted}: {error}") from None
 
 
-def read_result(result: rpc.Message) -> Any:
-    """What gitea-mcp wraps: one text item that holds `{"Result": ...}`."""
-    return json.loads(result["content"][0]["text"])["Result"]
+def act(upstream: Upstream, call: Call, wanted: str, arguments: rpc.Message) -> Any:
+    """One act by whichever tool this gitea-mcp has for it, never repeated here.
+
+    Raises:
+        StartError, ToolFailedError, NoAnswerError: as `Upstream.call`.
+        LookupError, TypeError, ValueError: an unreadable result.
+    """
+    upstream.start()
+    tool, full = dialect.spoken(upstream.tools, wanted, arguments)
+    return dialect.result(upstream.call(tool, full, limit(call)))
 
 
 def place(call: Call) -> rpc.Message:
@@ -100,5 +106,4 @@ def _after_unknown(upstream: Upstream, call: Call, code: ErrorCode, detail: str)
 
 
 def _is_bots(call: Call, comment: Any) -> bool:
-    login = (comment.get("user") or {}).get("login") or ""
-    return str(login).casefold() == call.config.bot_name.casefold()
+    return dialect.login(comment.get("user")).casefold() == call.config.bot_name.casefold()
