@@ -1,4 +1,7 @@
-"""A stand-in for gitea-mcp over stdio, in two of its versions, that works on a Gitea by REST.
+"""A stand-in for gitea-mcp over stdio, in three of its versions, that works on a Gitea by REST.
+
+"2025-07" and "2026-03" have a tool for each act; "methods", the official one since spring 2026, has tools with a
+`method`, gives short results without a wrapper and only the tools that ccweb may use.
 
 Run by its path with `python -I`; standard library only. `SIM_GITEA_MCP_VERSION` chooses the version and
 `SIM_GITEA_MCP_FAULT` one fault: exit_at_start, hang_handshake, die_on_call:<tool> or never_answer:<tool>,
@@ -17,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-OLD, NEW = "2025-07", "2026-03"
+OLD, NEW, METHODS = "2025-07", "2026-03", "methods"
 VERSION = os.environ.get("SIM_GITEA_MCP_VERSION", NEW)
 FAULT, _, FAULT_TOOL = os.environ.get("SIM_GITEA_MCP_FAULT", "").partition(":")
 SHORT_LISTS_OMIT = ("body", "repository", "assets", "original_author", "original_author_id")
@@ -43,14 +46,14 @@ class RestError(Exception):
 class Rest:
     def __init__(self, host: str, token: str) -> None:
         self._base = host.rstrip("/") + "/api/v1"
-        self._token = token
+        self.token = token
 
     def __call__(self, method: str, path: str, body: Arguments | None = None) -> Any:
-        if method != "GET" and not self._token:
+        if method != "GET" and not self.token:
             raise RestError(401, "token is required")
         request = urllib.request.Request(self._base + path, method=method)  # noqa: S310 - the host is configured
-        if self._token:
-            request.add_header("Authorization", f"token {self._token}")
+        if self.token:
+            request.add_header("Authorization", f"token {self.token}")
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
@@ -83,8 +86,12 @@ def _query(**pairs: Any) -> str:
     return "?" + urllib.parse.urlencode({name: value for name, value in pairs.items() if value not in (None, "")})
 
 
+def _size(a: Arguments) -> int:
+    return int(a.get("perPage" if VERSION == METHODS else "pageSize", 30 if VERSION == METHODS else 100))
+
+
 def _list(rest: Rest, kind: str, a: Arguments) -> Any:
-    query = _query(state=a.get("state"), page=int(a.get("page", 1)), limit=int(a.get("pageSize", 100)), type=kind)
+    query = _query(state=a.get("state"), page=int(a.get("page", 1)), limit=_size(a), type=kind)
     return rest("GET", f"{_repo(a)}/{'pulls' if kind == 'pulls' else 'issues'}{query}")
 
 
@@ -111,7 +118,7 @@ def _create_pull(rest: Rest, a: Arguments) -> Any:
 
 
 Tool = Callable[[Rest, Arguments], Any]
-TOOLS: dict[str, tuple[Tool, str]] = {
+NAMED: dict[str, tuple[Tool, str]] = {
     "get_my_user_info": (lambda r, _: r("GET", "/user"), "get user info"),
     "get_issue_by_index": (
         lambda r, a: r("GET", f"{_repo(a)}/issues/{a['index']}"),
@@ -141,6 +148,70 @@ TOOLS: dict[str, tuple[Tool, str]] = {
     "get_file_content": (_file, "get file"),
     "list_branches": (lambda r, a: r("GET", f"{_repo(a)}/branches"), "list branches"),
 }
+# what the newer tools and methods do, by the older names
+_METHODS = {
+    "get_me": "get_my_user_info",
+    "issue_read get": "get_issue_by_index",
+    "issue_read get_comments": "get_issue_comments_by_index",
+    "issue_write add_comment": "create_issue_comment",
+    "issue_write edit_comment": "edit_issue_comment",
+    "pull_request_read get": "get_pull_request_by_index",
+    "pull_request_write create": "create_pull_request",
+    "list_issues": "list_repo_issues_full",
+    "list_pull_requests": "list_repo_pull_requests_full",
+    "get_file_contents": "get_file_content",
+    "list_branches": "list_branches",
+}
+_KEPT = (
+    *("additions", "base", "body", "changed_files", "closed_at", "comments", "content", "created_at", "deletions"),
+    *("download_url", "draft", "encoding", "full_name", "head", "html_url", "id", "labels", "login", "mergeable"),
+    *(
+        "merged",
+        "name",
+        "number",
+        "path",
+        "ref",
+        "repo",
+        "sha",
+        "size",
+        "state",
+        "title",
+        "type",
+        "updated_at",
+        "user",
+    ),
+)
+_LIST_OMITS = ("body", "closed_at", "labels", "additions", "deletions", "changed_files", "mergeable")
+
+
+def _short(value: Any) -> Any:
+    """People by their login alone, and without most of the fields."""
+    if isinstance(value, list):
+        return [_short(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _short(inner) for key, inner in value.items() if key in _KEPT}
+    if "number" not in value:
+        return kept if "user" not in value else {**kept, "user": value["user"]["login"]}
+    kept |= {"user": value["user"]["login"], "labels": [one["name"] for one in value["labels"]] or None}
+    for side in ("head", "base"):
+        if side in value:
+            repo = value[side]["repo"] or {}
+            shown = {"full_name": repo.get("full_name", ""), "description": repo.get("description", "")}
+            kept[side] = {"ref": value[side]["ref"], "sha": value[side]["sha"], "repo": shown}
+    return kept
+
+
+def _shorter(items: Any) -> Any:
+    """As in lists: pull requests name their branches only."""
+    if not isinstance(items, list) or not items or "number" not in items[0]:
+        return items
+    found = [{key: value for key, value in item.items() if key not in _LIST_OMITS} for item in items]
+    for item in found:
+        if "head" in item:
+            item |= {"head": item["head"]["ref"], "base": item["base"]["ref"]}
+            del item["comments"]
+    return found
 
 
 def check_arguments(schema: Arguments, arguments: Arguments) -> Arguments:
@@ -161,27 +232,49 @@ def _whole(name: str, value: Any) -> int:
     return int(value)
 
 
+def named(name: str, arguments: Arguments) -> str:
+    """The tool by its older name."""
+    if VERSION != METHODS:
+        return name
+    act = f"{name} {arguments['method']}" if "method" in arguments else name
+    if act not in _METHODS:
+        raise ToolError(
+            f"unknown method: {arguments.get('method')}" if "method" in arguments else f"{act} is not simulated"
+        )
+    return _METHODS[act]
+
+
 def run_tool(rest: Rest, schemas: dict[str, Arguments], name: str, arguments: Arguments) -> Arguments:
     if name not in schemas:
         raise ToolError(f"tool '{name}' not found: tool not found", -32602)
-    if name not in TOOLS:
+    act = named(name, arguments)
+    if act not in NAMED:
         raise ToolError(f"{name} is not simulated")
-    if FAULT == "die_on_call" and name == FAULT_TOOL:
+    if FAULT == "die_on_call" and act == FAULT_TOOL:
         os._exit(1)
     checked = check_arguments(schemas[name], arguments)
-    tool, label = TOOLS[name]
-    if name == "create_issue_comment" and not checked["body"]:
-        raise ToolError(f"{label.format(**checked)} err: body is empty")
+    tool, label = NAMED[act]
+    if act == "create_issue_comment":
+        if "body" not in checked:
+            raise ToolError("body is required")
+        if not checked["body"]:
+            raise ToolError(f"{label.format(**checked)} err: body is empty")
     try:
         result = tool(rest, checked)
     except RestError as error:
         if VERSION == OLD and error.status in (UNREACHABLE, 401):
             os._exit(1)  # the old version ends without a word
+        if VERSION == METHODS and error.status in (UNREACHABLE, 401) and rest.token:
+            raise ToolError(f"get gitea client err: create gitea client err: {error}") from None
         raise ToolError(f"{label.format(**checked)} err: {error}") from None
-    if FAULT == "never_answer" and name == FAULT_TOOL:
+    if FAULT == "never_answer" and act == FAULT_TOOL:
         time.sleep(3600)
-    text = json.dumps({"Result": result}, ensure_ascii=False, separators=(",", ":"))
-    return {"content": [{"type": "text", "text": text}]}
+    return {"content": [{"type": "text", "text": _text(result)}]}
+
+
+def _text(result: Any) -> str:
+    shown = _shorter(_short(result)) if VERSION == METHODS else {"Result": result}
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
 def answer(rest: Rest, data: Arguments, message: Arguments) -> Arguments:

@@ -28,7 +28,8 @@ TOKEN = "bot-token-0123456789abcdef"
 ALICE = "alice-token-0123456789abcdef"
 TASK = "gitea-task-0123456789abcdef"
 LEASE = f"{TASK}/1"
-VERSIONS = ("2025-07", "2026-03")
+REAL_MCP = os.environ.get("CONTRACT_GITEA_MCP", "")
+VERSIONS = ("real",) if REAL_MCP else ("2025-07", "2026-03", "methods")
 Doc = dict[str, Any]
 HTTP = httpx.Client(timeout=30)
 atexit.register(HTTP.close)
@@ -111,7 +112,10 @@ def until(condition: Any, seconds: float = 20) -> None:
 
 
 def mcp_command(version: str, fault: str = "") -> str:
-    env = f"SIM_GITEA_MCP_VERSION={version} SIM_GITEA_MCP_FAULT={fault}"
+    """The simulator; or the real one, which has no faults to order."""
+    if version == "real" and not fault:
+        return REAL_MCP
+    env = f"SIM_GITEA_MCP_VERSION={version.replace('real', 'methods')} SIM_GITEA_MCP_FAULT={fault}"
     return f"env {env} {sys.executable} -I {MCP}"
 
 
@@ -180,6 +184,27 @@ async def session(parameters: StdioServerParameters) -> AsyncIterator[ClientSess
     async with stdio_client(parameters) as (reading, writing), ClientSession(reading, writing) as client:
         await client.initialize()
         yield client
+
+
+# What the tools of older versions are called in newer ones.
+NEWER: dict[str, tuple[str, dict[str, str]]] = {
+    "get_my_user_info": ("get_me", {}),
+    "get_issue_by_index": ("issue_read", {"method": "get"}),
+    "get_issue_comments_by_index": ("issue_read", {"method": "get_comments"}),
+    "create_issue_comment": ("issue_write", {"method": "add_comment"}),
+    "edit_issue_comment": ("issue_write", {"method": "edit_comment"}),
+    "create_pull_request": ("pull_request_write", {"method": "create"}),
+    "list_repo_issues": ("list_issues", {}),
+    "list_repo_pull_requests": ("list_pull_requests", {}),
+    "get_file_content": ("get_file_contents", {}),
+}
+
+
+async def ask(client: ClientSession, tool: str, arguments: dict[str, Any]) -> Any:
+    """Calls a tool by its older name, whatever this version calls it."""
+    known = {one.name for one in (await client.list_tools()).tools}
+    name, more = NEWER.get(tool, (tool, {})) if tool not in known else (tool, {})
+    return await client.call_tool(name, {**more, **arguments})
 
 
 def meta(**changes: str) -> Any:
