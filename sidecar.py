@@ -7,6 +7,7 @@ the same turn. Stop it with SIGTERM: the app-server finishes its running turns f
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import time
 from collections.abc import Coroutine
@@ -147,12 +148,24 @@ def environment(settings: Settings) -> dict[str, str]:
     """The app-server's whole environment: no key, no token, and a PATH without git (it would run
     `git status` over the agent's tree outside the sandbox at each turn).
     """
-    empty = settings.state_dir / "empty-path"
-    empty.mkdir(exist_ok=True)
     kept = {
         name: os.environ[name] for name in ("LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ
     }
-    return {**kept, "HOME": str(settings.codex_home), "CODEX_HOME": str(settings.codex_home), "PATH": str(empty)}
+    home = str(settings.codex_home)
+    return {**kept, "HOME": home, "CODEX_HOME": home, "PATH": str(_path(settings)), "LOG_FORMAT": "json"}
+
+
+def _path(settings: Settings) -> Path:
+    """A folder with nothing but bubblewrap: without any on PATH Codex complains and takes its own all the same."""
+    folder = settings.state_dir / "app-server-path"
+    folder.mkdir(exist_ok=True)
+    bundled = settings.codex_bin.resolve().parent.parent / "codex-resources" / "bwrap"
+    bwrap = str(bundled) if bundled.exists() else shutil.which("bwrap")
+    link = folder / "bwrap"
+    if bwrap and not (link.is_symlink() and str(link.readlink()) == bwrap):
+        link.unlink(missing_ok=True)
+        link.symlink_to(bwrap)
+    return folder
 
 
 async def _adopt(settings: Settings, stop: Stop) -> None:

@@ -24,13 +24,14 @@ from simulators.gitea import (
     pulls,
     repos,
     reviews,
+    web,
 )
 from simulators.gitea.deliveries import Deliveries
 from simulators.gitea.state import Doc, State
 
 _LONGEST_HANG = 600.0
 # Comments before issues: the first route that fits is taken.
-_PARTS = (people, repos, hooks, branches, contents, comments, issues, pulls, merges, reviews, git_http)
+_PARTS = (people, repos, hooks, branches, contents, comments, issues, pulls, merges, reviews, git_http, web)
 
 
 class Faults:

@@ -41,6 +41,8 @@ async def test_two_demos_started_together_both_verify_all(state_dir: Path) -> No
     async def demo() -> dict[str, Any]:
         async with command("-m", "demo", "--once", "--json", CCWEB_SCRATCH=str(state_dir)) as started:
             assert await started.ended() == 0, started.said
+        assert "nothing to publish" in started.said and "None" not in started.said
+        assert "./run temporal" not in started.said, "it ended, so nobody can look around any more"
         found: dict[str, Any] = json.loads(next(line for line in started.said.splitlines() if '"tasks"' in line))
         return found
 
