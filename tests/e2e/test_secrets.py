@@ -4,6 +4,7 @@ commands that the model runs. Each place first shows a planted word, so that a b
 
 import asyncio
 import base64
+import contextlib
 import json
 from pathlib import Path
 
@@ -46,6 +47,15 @@ def _files(root: Path) -> list[Path]:
     ]
 
 
+def _contents(root: Path) -> dict[str, bytes]:
+    """What the files hold; one that ends while it is looked at (a journal of SQLite) holds nothing."""
+    found = {}
+    for path in _files(root):
+        with contextlib.suppress(FileNotFoundError):
+            found[str(path)] = path.read_bytes()
+    return found
+
+
 async def _command_lines_beside_a_planted_one() -> bytes:
     process = await asyncio.create_subprocess_exec("/bin/sh", "-c", f"sleep 60; : {PLANTED}")
     try:
@@ -77,7 +87,7 @@ async def test_no_secret_is_anywhere_but_where_it_belongs(state_dir: Path) -> No
         await release(scene, "spied")
         assert await finished(scene, comment) == "succeeded"
         places = {
-            **{str(path): path.read_bytes() for path in _files(scene.stack.directory)},
+            **_contents(scene.stack.directory),
             "comments": json.dumps(await scene.comments()).encode(),
             "prompts": (await scene.http.get(f"{scene.stack.model_url}/_sim/requests?bodies=1")).content,
             "histories": await _histories(scene),

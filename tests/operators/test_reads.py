@@ -1,6 +1,5 @@
 """What operators read over HTTP, from the real Temporal."""
 
-
 import pytest
 
 from domain.states import TaskState
