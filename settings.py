@@ -102,6 +102,8 @@ class Settings(BaseSettings):
     probe_interval: Seconds = Field(15, description="How often the holder of a lease is looked at while others wait")
     stuck_after: Seconds = Field(300, description="A holder whose workflow task fails this long is stuck")
     pause_poll: Seconds = Field(10, description="How often a waiting repository looks whether the pause is over")
+    reconcile_interval: Seconds = Field(300, description="How often the reconciler looks for what was not delivered")
+    reconcile_grace: Seconds = Field(120, description="The reconciler leaves alone what is younger than this")
     session_idle: Seconds = Field(14 * 86400, description="A closed Issue/PR's session ends after this idle time")
 
     @field_validator("allowed_authors", "allowed_bots", "triggers", mode="before")

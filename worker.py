@@ -16,10 +16,12 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
+import schedules
 from activities.codex import CodexActivities
 from activities.commands import CommandActivities
 from activities.failures import FailureInterceptor
 from activities.gitea import GiteaActivities
+from activities.reconcile import ReconcileActivities
 from activities.replies import ReplyActivities
 from activities.reviews import ReviewActivities
 from activities.temporal import TemporalActivities
@@ -31,10 +33,11 @@ from settings import Settings, require
 from stopping import stop_signal, unless_stopped
 from workflows.agent_task import AgentTask
 from workflows.control import Control
+from workflows.reconcile import Reconcile
 from workflows.repository import Repository
 from workflows.session import Session
 
-WORKFLOWS = (Session, AgentTask, Repository, Control)
+WORKFLOWS = (Session, AgentTask, Repository, Control, Reconcile)
 log = logging.getLogger("ccweb.worker")
 _BACKOFF = (1, 2, 5, 10, 30)
 """Waits between attempts to reach Temporal; seconds."""
@@ -68,6 +71,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
     replies = ReplyActivities(settings, gitea)
     reviews = ReviewActivities(settings, gitea)
     commands = CommandActivities(settings, gitea)
+    reconciler = ReconcileActivities(settings, client, gitea)
     workspace = WorkspaceActivities(settings)
     codex = CodexActivities(settings)
     shared: list[Callable[..., Any]] = [
@@ -85,6 +89,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
         reviews.list_reviews,
         commands.check_command,
         commands.acknowledge,
+        reconciler.reconcile,
     ]
     own: list[Callable[..., Any]] = [
         workspace.prepare_workspace,
@@ -146,6 +151,7 @@ async def run(settings: Settings) -> None:
         for worker in ours:
             running.create_task(worker.run())
         await start_control(client)
+        await schedules.ensure(client, settings)
         log.info("worker started", extra={"host": host_id(settings), "taskQueue": ids.TASK_QUEUE})
         await asked
         for worker in ours:

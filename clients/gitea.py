@@ -4,7 +4,7 @@ Answers are validated here, errors mapped once to `GiteaError`. Bodies of errors
 A renamed repository answers 307: it is followed on the same host only, the token goes nowhere else.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -32,6 +32,12 @@ class User(_Answer):
     login: str
 
 
+class Permissions(_Answer):
+    """The asking user's own."""
+
+    push: bool = False
+
+
 class Repository(_Answer):
     id: int
     name: str
@@ -39,18 +45,44 @@ class Repository(_Answer):
     owner: User
     default_branch: str
     archived: bool = False
+    permissions: Permissions | None = None
 
 
 class Comment(_Answer):
+    """A comment of a conversation; one of `issue_url` and `pull_request_url` ends with its number."""
+
     id: int
     user: User
     body: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    issue_url: str = ""
+    pull_request_url: str = ""
 
 
 class Issue(_Answer):
+    """An issue, or a pull request as an issue: then `pull_request` is there."""
+
     number: int
     state: str = "open"
     title: str = ""
+    body: str | None = None
+    user: User | None = None
+    assignees: list[User] | None = None
+    pull_request: dict[str, Any] | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+class TimelineEntry(_Answer):
+    """What happened to an issue; of type `assignees`: who was assigned by whom, or no longer."""
+
+    id: int
+    type: str = ""
+    user: User | None = None
+    assignee: User | None = None
+    removed_assignee: bool = False
+    created_at: datetime
 
 
 class PullSide(_Answer):
@@ -148,6 +180,22 @@ class GiteaClient:
         """Everybody who may write, the owner included."""
         return await self._get(f"/repos/{full_name}/assignees", list[User])
 
+    async def my_repositories(self) -> list[Repository]:
+        """Every repository that the bot owns or was given."""
+        return await self._pages("/user/repos", Repository)
+
+    async def comments_since(self, full_name: str, since: datetime) -> list[Comment]:
+        """Comments of all conversations written or changed since then, the second itself included."""
+        return await self._pages(f"/repos/{full_name}/issues/comments", Comment, since=_time(since))
+
+    async def issues_since(self, full_name: str, since: datetime) -> list[Issue]:
+        """Issues and pull requests in any state that changed since then."""
+        return await self._pages(f"/repos/{full_name}/issues", Issue, state="all", since=_time(since))
+
+    async def timeline(self, full_name: str, number: int) -> list[TimelineEntry]:
+        """Everything that happened to an Issue or PR, oldest first."""
+        return await self._pages(f"/repos/{full_name}/issues/{number}/timeline", TimelineEntry)
+
     async def reviews(self, full_name: str, number: int) -> list[Review]:
         """All reviews of a PR, oldest first."""
         return await self._pages(f"/repos/{full_name}/pulls/{number}/reviews", Review)
@@ -188,6 +236,10 @@ class GiteaClient:
             if url.netloc.decode() != self._host:
                 raise GiteaError(ErrorCode.REPOSITORY_UNAVAILABLE, "redirected to another host")
         raise GiteaError(ErrorCode.REPOSITORY_UNAVAILABLE, "redirected too often")
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _read(response: httpx.Response, kind: type[T]) -> T:

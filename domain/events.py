@@ -243,6 +243,8 @@ class TaskResult(Record):
     commit: str | None = None
     spent: Spend = Spend()
     epoch: int = 0
+    owed: "FallbackRequest | None" = None
+    """For `failed_reply`: the answer that the reconciler posts once Gitea takes it."""
     unconsumed: list[TaskEvent] = []
 
 
@@ -339,6 +341,8 @@ class ControlState(Record):
     updated_at: datetime | None = None
     disabled: dict[str, str] = {}
     """repository.id (as text) or repoKey to the reason."""
+    enabled_at: dict[str, datetime] = {}
+    """When a repository was enabled again, by the same names: what was written before is not taken; bounded."""
 
 
 class Verdict(Record):
@@ -572,3 +576,50 @@ class Recovered(Record):
     epoch: int = 0
     idle_after: float | None = None
     """`session_idle` of the settings; seconds."""
+
+
+class ReconcileState(Record):
+    """What one run of the reconciler leaves to the next: its result, which the Schedule hands on."""
+
+    installed_at: datetime
+    """What was written before is never taken."""
+    watermarks: dict[str, datetime] = {}
+    """repository.id to the time up to which everything was looked at."""
+    repaired: list[str] = []
+    """Tasks that ended `failed_reply` and whose answer stands in Gitea by now; bounded."""
+
+
+class ReconcileStart(Record):
+    """Input of the Reconcile workflow; the Schedule gives none. `state`: what a dry run goes on from."""
+
+    state: ReconcileState | None = None
+    dry_run: bool = False
+
+
+class ReconcileRequest(Record):
+    """Ask of `reconcile`; `now` is the workflow's time. A dry run looks and changes nothing."""
+
+    state: ReconcileState
+    now: datetime
+    dry_run: bool = False
+
+
+class ReconcileFind(Record):
+    """One thing that nobody had answered."""
+
+    source_key: str
+    task_id: str
+    session_key: str
+    author: str
+    kind: Literal["delivered", "known", "answer_posted", "answer_missing", "would_deliver"]
+
+
+class ReconcileReport(Record):
+    """Answer of `reconcile` and result of the Reconcile workflow."""
+
+    state: ReconcileState
+    repositories: int = 0
+    looked_at: int = 0
+    finds: list[ReconcileFind] = []
+    errors: list[str] = []
+    dry_run: bool = False

@@ -9,9 +9,9 @@ from temporalio.client import Client
 
 from connection import TemporalUnavailableError
 from domain.errors import CcwebError, ErrorCode
+from gateway import Gateway
 from ingress import control
 from ingress.audit import AuditStream
-from ingress.gateway import Gateway
 from ingress.problems import on_ccweb_error, on_fault, on_http_exception, on_invalid_request, problem
 from ingress.webhook import Webhook
 from operations.operators import FILE as OPERATORS_FILE

@@ -9,8 +9,8 @@ from temporalio.client import Client
 
 import ports
 from connection import TemporalUnavailableError, connect
+from gateway import DEADLINE
 from ingress.app import create_app
-from ingress.gateway import DEADLINE
 from settings import Settings, require
 
 _NAME = "ccweb-ingress"

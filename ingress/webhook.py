@@ -16,8 +16,8 @@ from domain.errors import ErrorCode
 from domain.events import Poke, ResourceClosed, TaskEvent
 from domain.subjects import Act, Subject
 from domain.triggers import MAX_TITLE, Decision, DecisionCode, DecisionKind, task_event
+from gateway import Gateway, deadline
 from ingress.audit import AuditStream
-from ingress.gateway import Gateway, deadline
 from ingress.gitea import RawDelivery, judge, media_type_of, payload_hash
 from ingress.problems import problem
 from policy import policy_of
@@ -83,7 +83,7 @@ class Webhook:
         if subject is None:
             raise ValueError(f"{decision.code} without a subject")
         async with deadline():
-            standing = await gateway.standing(subject)
+            standing = await gateway.standing(subject.repository)
             if subject.act in {Act.CLOSED, Act.REOPENED}:
                 return await self._closed(gateway, decision, subject, standing.repo_key, received_at)
             if standing.disabled:

@@ -232,6 +232,19 @@ async def close_session(host: str, request: events.SessionClose) -> None:
     )
 
 
+async def reconcile(request: events.ReconcileRequest) -> events.ReconcileReport:
+    report: events.ReconcileReport = await workflow.execute_activity(
+        "reconcile",
+        request,
+        result_type=events.ReconcileReport,
+        start_to_close_timeout=timedelta(minutes=30),
+        heartbeat_timeout=timedelta(minutes=1),
+        retry_policy=_BRIEF,
+        summary="a dry run" if request.dry_run else "what did nobody deliver?",
+    )
+    return report
+
+
 async def request_lease(ask: events.LeaseAsk) -> None:
     await workflow.execute_local_activity(
         "request_lease",

@@ -98,7 +98,11 @@ class Control:
         name = _key(said.repo)
         if name not in self._state.disabled:
             return None
-        return {"disabled": {key: why for key, why in self._state.disabled.items() if key != name}}
+        enabled = {**self._state.enabled_at, name: workflow.now()}
+        return {
+            "disabled": {key: why for key, why in self._state.disabled.items() if key != name},
+            "enabled_at": dict(list(enabled.items())[-_MAX_DISABLED:]),
+        }
 
     def _operate(
         self, name: str, raw: Any, change: Callable[[Command], dict[str, Any] | None], text_is: str = "reason"

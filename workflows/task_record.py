@@ -184,6 +184,7 @@ class TaskRecord:
             commit=self.commit,
             spent=self.spent,
             epoch=self.epoch,
+            owed=self.fallback_request() if self.state is TaskState.FAILED_REPLY else None,
             unconsumed=unconsumed,
         )
 

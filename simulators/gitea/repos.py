@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from simulators.gitea import access, events, git_repos, shapes
 from simulators.gitea.access import Json, message
-from simulators.gitea.calls import REPO, deliveries_of, enter, not_found, paged, state_of
+from simulators.gitea.calls import REPO, deliveries_of, enter, linked, not_found, paged, state_of
 from simulators.gitea.state import LEVELS, Doc, State
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -51,6 +51,21 @@ def _check_name(state: State, owner: str, name: str) -> None:
         raise message(422, "name pattern is not allowed [pattern: *.git]")
     if state.repository(owner, name) is not None:
         raise message(409, "The repository with the same name already exists.")
+
+
+async def mine(request: Request) -> Response:
+    """What the caller owns or was given, in pages."""
+    state = state_of(request)
+    who = access.caller(state, request)
+    login = str(access.need_login(who)["login"])
+    for scope in ("user", "repository"):
+        access.need_scope(who, scope, write=False)
+    given = [repo for repo in state.docs["repositories"] if _is_given(state, repo, login)]
+    return linked(request, [shapes.repository(state, repo, login) for repo in given])
+
+
+def _is_given(state: State, repo: Doc, login: str) -> bool:
+    return login in {*state.owners(repo), *repo["collaborators"]}
 
 
 async def repository(request: Request) -> Response:
@@ -171,6 +186,7 @@ async def permission(request: Request) -> Response:
 
 
 ROUTES = [
+    Route("/api/v1/user/repos", mine, methods=["GET"]),
     Route("/api/v1/user/repos", create, methods=["POST"]),
     Route("/api/v1/orgs/{org}/repos", create, methods=["POST"]),
     Route(REPO, repository, methods=["GET", "PATCH", "DELETE"]),

@@ -20,11 +20,12 @@ from opentelemetry.sdk.trace import TracerProvider
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
+import gateway
 from domain import ids
 from domain.deliveries import read
 from domain.triggers import Policy, decide, task_event
-from ingress import gateway, webhook
-from ingress.gateway import Gateway
+from gateway import Gateway
+from ingress import webhook
 from settings import Settings, load_settings
 from tests.e2e.ingress_harness import ROUTE, SECRET, captured, comment, send, serving, signed
 from tests.e2e.temporal_server import TemporalServer, free_port

@@ -1,4 +1,5 @@
-"""The way into Temporal: one signal-with-start, and describes that need no worker (design section 4).
+"""The way into Temporal, for ingress and the reconciler: one signal-with-start, and describes that need no worker
+(design section 4).
 
 All of it under one deadline. A describe never runs workflow code, so duplicates, disabled repositories and
 first-seen names are known while every worker is stopped.
@@ -19,8 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from connection import TemporalUnavailableError, config, reason, unreachable
 from domain import ids
-from domain.events import ControlState, Poke, ResourceClosed, ResourceKind, SessionStart, TaskEvent
-from domain.subjects import Subject
+from domain.events import ControlState, Poke, RepositoryRef, ResourceClosed, ResourceKind, SessionStart, TaskEvent
 
 DEADLINE = 3.0
 """Seconds for everything one delivery asks of Temporal."""
@@ -34,10 +34,12 @@ class Standing:
 
     repo_key: str
     disabled: bool
+    enabled_at: datetime | None = None
+    """When operators switched it on again, if they ever did."""
 
 
 class Gateway:
-    """Ingress's view of Temporal. Connects at its first call and again after every outage."""
+    """Who brings events has this view of Temporal. Connects at its first call and again after every outage."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -50,11 +52,13 @@ class Gateway:
         async with deadline():
             await self._client.service_client.check_health(timeout=timedelta(seconds=DEADLINE))
 
-    async def standing(self, subject: Subject) -> Standing:
+    async def standing(self, repository: RepositoryRef) -> Standing:
         """The repository's first-seen name, and whether operators switched it off."""
-        repo_key, control = await asyncio.gather(self._canonical(subject), self._read_control())
-        names = {str(subject.repository.id), repo_key, subject.repo_key}
-        return Standing(repo_key, not names.isdisjoint(control.disabled))
+        shown = ids.repo_key(repository.owner, repository.name)
+        repo_key, control = await asyncio.gather(self._canonical(repository.id, shown), self._read_control())
+        names = {str(repository.id), repo_key, shown}
+        enabled = [at for name, at in control.enabled_at.items() if name in names]
+        return Standing(repo_key, not names.isdisjoint(control.disabled), max(enabled, default=None))
 
     async def deliver(self, event: TaskEvent) -> bool:
         """Signals an event to its session, starting it if need be; it is in Temporal's history afterwards.
@@ -94,18 +98,17 @@ class Gateway:
             rpc_timeout=timedelta(seconds=DEADLINE),
         )
 
-    async def _canonical(self, subject: Subject) -> str:
+    async def _canonical(self, number: int, shown: str) -> str:
         """The first-seen name, kept for ever once known. An unknown repository is asked for again soon."""
-        number = subject.repository.id
         if number in self._names:
             return self._names[number]
         if time.monotonic() - self._unknown.get(number, -_FRESH) < _FRESH:
-            return subject.repo_key
+            return shown
         asked = time.monotonic()
         memo = await self._memo(ids.repository_workflow_id(number), "repoKey", str)
         if memo is None or not isinstance(memo.value, str):
             self._unknown = {**_recent(self._unknown), number: asked}
-            return subject.repo_key
+            return shown
         self._names[number] = memo.value
         return memo.value
 
