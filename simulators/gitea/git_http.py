@@ -5,7 +5,7 @@ import gzip
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from simulators.gitea import access, pushes
@@ -22,7 +22,11 @@ def _authorize(request: Request, *, write: bool) -> tuple[State, Doc, Caller]:
         who = access.caller(state, request)
     except RefusedError:
         raise RefusedError(_challenge()) from None
-    repo = state.repository(request.path_params["owner"], request.path_params["repo"].removesuffix(".git"))
+    owner, name = request.path_params["owner"], request.path_params["repo"].removesuffix(".git")
+    repo = state.repository(owner, name)
+    if repo is None and (moved := state.renamed(owner, name)):
+        rest = request.url.path.split("/", 3)[3]
+        raise RefusedError(RedirectResponse(f"/{moved['full_name']}/{rest}?{request.url.query}", 307))
     if repo is None or state.level(repo, who.user) == 0:
         raise RefusedError(_challenge() if who.user is None else _told("Repository not found\n", 404))
     if write and who.user is None:

@@ -1,5 +1,6 @@
 """What ccweb relies on in Gitea: the same against the simulator and a real one (CONTRACT_GITEA_*)."""
 
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -104,6 +105,40 @@ async def test_a_wrong_token_is_refused_on_public_repositories_too(gitea: Forge,
 )
 def test_refusals_have_gitea_s_status(gitea: Forge, method: str, path: str, body: object, status: int) -> None:
     assert gitea.on_repo(method, path, body).status_code == status
+
+
+@pytest.fixture
+def renamed(gitea: Forge) -> Iterator[tuple[str, str]]:
+    """Old and new full name of a repository with issue 1, in which the bot may write."""
+    name = f"ccweb-contract-{secrets.token_hex(4)}"
+    old, new = f"{gitea.owner}/{name}", f"{gitea.owner}/{name}-new"
+    gitea.ask("POST", "/user/repos", {"name": name, "auto_init": True}).raise_for_status()
+    gitea.ask("PUT", f"/repos/{old}/collaborators/{gitea.bot}", {"permission": "write"}).raise_for_status()
+    gitea.ask("POST", f"/repos/{old}/issues", {"title": "t"}).raise_for_status()
+    gitea.ask("PATCH", f"/repos/{old}", {"name": f"{name}-new"}).raise_for_status()
+    yield old, new
+    gitea.ask("DELETE", f"/repos/{new}").raise_for_status()
+
+
+async def test_the_old_name_of_a_renamed_repository_still_takes_reads_and_comments(
+    gitea: Forge, client: GiteaClient, renamed: tuple[str, str]
+) -> None:
+    """Gitea 1.22 redirects with 307, 1.27 with 301: a comment has to arrive as one either way."""
+    old, new = renamed
+    assert (await client.repository(old)).full_name == new
+    posted = await client.create_comment(old, 1, "still here")
+    assert [one.id for one in await client.comments(new, 1)] == [posted.id]
+
+
+def test_git_follows_a_renamed_repository(gitea: Forge, renamed: tuple[str, str], state_dir: Path) -> None:
+    remote = git.Remote(f"{gitea.url}/{renamed[0]}.git", gitea.bot, gitea.bot_token)
+    clone = state_dir / "clone.git"
+    git.clone(remote, clone, 60)
+    commit = git.resolve(clone, "refs/remotes/origin/main")
+    assert commit is not None
+    git.push(remote, git.Repo(clone, clone, state_dir), commit, "ccweb/moved", 60)
+    branch = gitea.ask("GET", f"/repos/{renamed[1]}/branches/ccweb/moved").raise_for_status().json()
+    assert branch["commit"]["id"] == commit
 
 
 def test_an_empty_comment_is_refused(gitea: Forge) -> None:
