@@ -172,9 +172,9 @@ class GiteaClient:
         _read(response, dict[str, Any])
 
     async def reactions(self, full_name: str, target: str) -> list[Reaction]:
-        """Who reacted to `comments/<id>` or `<number>` with what; Gitea answers `null` for none."""
+        """Who reacted to `comments/<id>` or `<number>` with what."""
         response = await self._request("GET", f"/repos/{full_name}/issues/{target}/reactions")
-        return [] if response.text.strip() == "null" else _read(response, list[Reaction])
+        return _read_list(response, Reaction)
 
     async def assignees(self, full_name: str) -> list[User]:
         """Everybody who may write, the owner included."""
@@ -194,7 +194,7 @@ class GiteaClient:
 
     async def timeline(self, full_name: str, number: int) -> list[TimelineEntry]:
         """Everything that happened to an Issue or PR, oldest first."""
-        return await self._pages(f"/repos/{full_name}/issues/{number}/timeline", TimelineEntry)
+        return await self._pages(f"/repos/{full_name}/issues/{number}/timeline", TimelineEntry, counted=False)
 
     async def reviews(self, full_name: str, number: int) -> list[Review]:
         """All reviews of a PR, oldest first."""
@@ -211,15 +211,19 @@ class GiteaClient:
     async def _get(self, path: str, kind: type[T]) -> T:
         return _read(await self._request("GET", path), kind)
 
-    async def _pages(self, path: str, kind: type[T], **query: str | int) -> list[T]:
-        """Every page of a list: Gitea caps `limit`, so the first short page is not yet the end, an empty one is."""
+    async def _pages(self, path: str, kind: type[T], *, counted: bool = True, **query: str | int) -> list[T]:
+        """Every page of a list; `counted` says that X-Total-Count counts all of it.
+
+        Gitea caps `limit`, so the first short page is not yet the end, an empty one is.
+        """
         found: list[T] = []
         for page in range(1, _MOST_PAGES + 1):
             parameters = urlencode({**query, "page": page, "limit": _PAGE})
             answer = await self._request("GET", f"{path}?{parameters}")
-            items = _read(answer, list[kind])  # type: ignore[valid-type]
+            items = _read_list(answer, kind)
             found += items
-            if not items or len(found) >= int(answer.headers.get("X-Total-Count", len(found) + 1)):
+            total = int(answer.headers.get("X-Total-Count", len(found) + 1))
+            if not items or (counted and len(found) >= total):
                 return found
         return found
 
@@ -251,6 +255,12 @@ def _read(response: httpx.Response, kind: type[T]) -> T:
         first = error.errors(include_url=False, include_input=False)[0]
         detail = f"{response.request.url.path}: {first['loc']}: {first['msg']}"
         raise GiteaError(ErrorCode.GITEA_UNAVAILABLE, detail) from error
+
+
+def _read_list(response: httpx.Response, kind: type[T]) -> list[T]:
+    """Some of Gitea's lists are `null` when they are empty."""
+    found: list[T] | None = _read(response, list[kind] | None)  # type: ignore[valid-type, arg-type]
+    return found or []
 
 
 def _error(response: httpx.Response) -> GiteaError:

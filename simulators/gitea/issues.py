@@ -126,7 +126,10 @@ async def issue_label(request: Request) -> Response:
 
 
 async def timeline(request: Request) -> Response:
-    """Comments and what else happened, by age; in pages only if `page` is given."""
+    """Comments and what else happened, by age; in pages only if `page` is given.
+
+    The count is of the page alone, and an empty page is null: both measured with Gitea 1.27.
+    """
     state, _, repo = enter(request, "issue")
     found = issue_of(state, repo, request)
     comments = [{**one, "kind": "comment"} for one in state.comments(repo, found["number"])]
@@ -134,7 +137,7 @@ async def timeline(request: Request) -> Response:
     entries = between(request, sorted([*comments, *noted], key=lambda one: one["id"]))
     shown = [shapes.timeline_entry(state, repo, found, one) for one in entries]
     part = page_of(request, shown) if "page" in request.query_params else shown
-    return Json(part or None, headers={"X-Total-Count": str(len(shown))})  # null, not an empty list
+    return Json(part or None, headers={"X-Total-Count": str(len(part))})
 
 
 ROUTES = [

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from settings import Settings, load_settings
 from tests.contract import place
 
 REAL_URL = os.environ.get("CONTRACT_GITEA_URL", "").rstrip("/")
@@ -78,3 +79,14 @@ def _real() -> Iterator[Forge]:
         yield made
     finally:
         made.ask("DELETE", f"/repos/{made.full_name}").raise_for_status()
+
+
+def settings_for(gitea: Forge, directory: Path, token: str | None = None) -> Settings:
+    return load_settings(
+        gitea_url=gitea.url,
+        gitea_token=token or gitea.bot_token,
+        bot_name=gitea.bot,
+        state_dir=directory,
+        read_back_budget=1,
+        language="en",
+    )

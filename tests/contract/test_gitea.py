@@ -16,9 +16,8 @@ from domain import ids, marker
 from domain.errors import ErrorCode, GiteaError, WorkspaceError
 from domain.events import CommentRequest, FallbackRequest, ReactionTarget, RepositoryRef, VerifyRequest
 from domain.states import TaskState
-from settings import Settings, load_settings
 from tests.conftest import scratch_dir
-from tests.contract.forge import Forge, forge
+from tests.contract.forge import Forge, forge, settings_for
 
 TASK = ids.task_id("default:contract")
 
@@ -27,17 +26,6 @@ TASK = ids.task_id("default:contract")
 def gitea() -> Iterator[Forge]:
     with scratch_dir() as directory, forge(directory) as found:
         yield found
-
-
-def settings_for(gitea: Forge, directory: Path, token: str | None = None) -> Settings:
-    return load_settings(
-        gitea_url=gitea.url,
-        gitea_token=token or gitea.bot_token,
-        bot_name=gitea.bot,
-        state_dir=directory,
-        read_back_budget=1,
-        language="en",
-    )
 
 
 @pytest_asyncio.fixture

@@ -1,13 +1,15 @@
 """Which lists have pages, and how far back `since` looks: the same against the simulator and a real Gitea."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from clients.gitea import GiteaClient
 from tests.conftest import scratch_dir
-from tests.contract.forge import Forge, forge
+from tests.contract.forge import Forge, forge, settings_for
 
 MANY = 52
 
@@ -105,3 +107,15 @@ def test_the_timeline_says_who_assigned(gitea: Forge) -> None:
     assert [len(page) for page in pages] == [30, 1, 0]
     (assigned,) = [one for page in pages for one in page if one["type"] == "assignees"]
     assert (assigned["user"]["login"], assigned["assignee"]["login"]) == (gitea.owner, gitea.bot)
+
+
+async def test_the_client_reads_all_of_a_timeline_and_of_an_empty_one(gitea: Forge, state_dir: Path) -> None:
+    number, long = gitea.new_issue(), gitea.new_issue()
+    for _ in range(MANY):
+        gitea.on_repo("POST", f"/issues/{long}/comments", {"body": "x"}).raise_for_status()
+    gitea.on_repo("PATCH", f"/issues/{long}", {"assignees": [gitea.bot]}).raise_for_status()
+    async with GiteaClient(settings_for(gitea, state_dir)) as client:
+        assert await client.timeline(gitea.full_name, number) == []
+        assert await client.reactions(gitea.full_name, str(number)) == []
+        found = await client.timeline(gitea.full_name, long)
+    assert len(found) == MANY + 1 and found[-1].type == "assignees"
