@@ -49,9 +49,9 @@ def explain(
 @app.command()
 def ingress() -> None:
     """Take Gitea's deliveries over HTTP."""
-    from ingress.server import run  # noqa: PLC0415
+    from ingress.server import loop_factory, run  # noqa: PLC0415
 
-    _serve(run)
+    _serve(run, loop_factory())
 
 
 @app.command()
@@ -90,7 +90,10 @@ def settings(
         typer.echo(line.format(*row))
 
 
-def _serve(run: Callable[["Settings"], Coroutine[Any, Any, None]]) -> None:
+def _serve(
+    run: Callable[["Settings"], Coroutine[Any, Any, None]],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
     """Runs a service. Its logs are JSON lines; what ends it early is told in lines for a person."""
     from stopping import StoppedError  # noqa: PLC0415
     from telemetry import configure_logging  # noqa: PLC0415
@@ -98,7 +101,8 @@ def _serve(run: Callable[["Settings"], Coroutine[Any, Any, None]]) -> None:
     configure_logging()
     settings = _settings()
     try:
-        asyncio.run(run(settings))
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(run(settings))
     except StoppedError as stopped:
         sys.exit(stopped.exit_code)
     except CcwebError as error:

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 
 import uvicorn
 from temporalio.client import Client
+from uvicorn.loops.auto import auto_loop_factory
 
 import ports
 from connection import TemporalUnavailableError, connect
@@ -15,6 +17,11 @@ from settings import Settings, require
 
 _NAME = "ccweb-ingress"
 log = logging.getLogger("ccweb.ingress")
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The event loop of the ingress: uvloop where there is one."""
+    return auto_loop_factory()
 
 
 async def run(settings: Settings) -> None:
