@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from simulators.gitea import access, shapes
 from simulators.gitea.access import Json, message
-from simulators.gitea.calls import paged, state_of
+from simulators.gitea.calls import not_found, paged, state_of
 from simulators.gitea.state import Doc, State
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -129,6 +129,22 @@ async def _create_org(request: Request, state: State, owner: Doc) -> Response:
     return Json(shapes.organisation(state, made), 201)
 
 
+async def org(request: Request) -> Response:
+    """Deletes one that owns nothing any more."""
+    state = state_of(request)
+    who = access.caller(state, request)
+    login = access.need_login(who)["login"]
+    access.need_scope(who, "organization", write=True)
+    found = state.user(request.path_params["org"])
+    if found is None or login not in found["owners"]:
+        raise not_found()
+    if any(one["owner"] == found["login"] for one in state.docs["repositories"]):
+        raise message(500, "")
+    state.docs["users"].remove(found)
+    state.save()
+    return Response(status_code=204)
+
+
 ROUTES = [
     Route("/api/v1/version", version),
     Route("/api/v1/settings/api", api_settings),
@@ -136,6 +152,7 @@ ROUTES = [
     Route("/api/v1/users/{name}", user_by_name),
     Route("/api/v1/users/{name}/tokens", tokens, methods=["GET", "POST"]),
     Route("/api/v1/orgs", orgs, methods=["POST"]),
+    Route("/api/v1/orgs/{org}", org, methods=["DELETE"]),
     Route("/api/v1/admin/users", admin_users, methods=["POST"]),
     Route("/api/v1/admin/users/{name}/orgs", admin_user_orgs, methods=["POST"]),
 ]
