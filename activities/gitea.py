@@ -6,7 +6,7 @@ from temporalio import activity
 
 from activities.authors import may_trigger
 from clients.gitea import Comment, GiteaClient, Repository
-from domain import marker, replies
+from domain import commands, marker, mentions, replies
 from domain.errors import ErrorCode, GiteaError
 from domain.events import (
     Admission,
@@ -20,6 +20,7 @@ from domain.events import (
     TaskPolicy,
     TaskStart,
 )
+from domain.triggers import instruction_of
 from settings import Settings
 
 log = logging.getLogger("ccweb.gitea")
@@ -60,8 +61,25 @@ class GiteaActivities:
         taken = replies.seen_sources(comments, self._settings.bot_name).get(event.source_key, event.task_id)
         if taken != event.task_id:
             return self._answer(ref, "duplicate", ErrorCode.DUPLICATE_DELIVERY, taken)
-        admission = self._answer(ref, "queued")
+        admission = self._as_it_reads_now(self._answer(ref, "queued"), event, comments)
+        if admission.state != "queued":
+            return admission
         return await self._with_head(admission, event) if event.kind == "pull_request" else admission
+
+    def _as_it_reads_now(self, admission: Admission, event: TaskEvent, comments: list[Comment]) -> Admission:
+        """A comment that was deleted, or lost its mention, is withdrawn; one that was edited counts as edited."""
+        if event.source_kind != "comment":
+            return admission
+        bot = self._settings.bot_name
+        body = next((one.body for one in comments if str(one.id) == event.source_id), None)
+        if body is None:
+            return admission.model_copy(update={"state": "cancelled", "reason": "the request was deleted"})
+        if not mentions.is_mentioned(body, bot):
+            return admission.model_copy(update={"state": "cancelled", "reason": "the mention was taken back"})
+        now = instruction_of(body, bot)
+        # The text of a task that a command started is not that of the command's comment.
+        edited = now != event.instruction and commands.parse(now) is None
+        return admission.model_copy(update={"instruction": now if edited else None})
 
     async def _with_head(self, admission: Admission, event: TaskEvent) -> Admission:
         pull = await self._client.pull(admission.repository.full_name, event.number)

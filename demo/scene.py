@@ -15,8 +15,10 @@ OWNER, OUTSIDER, REPO = "alice", "carol", "demo"
 FULL_NAME = f"{OWNER}/{REPO}"
 EVENTS = [
     "issues_only",
+    "issue_assign",
     "issue_comment",
     "pull_request_only",
+    "pull_request_assign",
     "pull_request_comment",
     "pull_request_review",
     "pull_request_sync",
@@ -91,17 +93,17 @@ class Scene:
     async def comment(self, text: str, number: int = 1, author: str = OWNER) -> int:
         """A person comments; returns the comment's id."""
         path = f"/repos/{FULL_NAME}/issues/{number}/comments"
-        answer = await self._api("POST", path, token=self._tokens()[author], json={"body": text})
+        answer = await self.api("POST", path, token=self._tokens()[author], json={"body": text})
         return int(answer["id"])
 
     async def open_pull(self, head: str) -> int:
         """The owner opens a pull request to main; returns its number."""
         wanted = {"head": head, "base": "main", "title": "A change"}
-        return int((await self._api("POST", f"/repos/{FULL_NAME}/pulls", json=wanted))["number"])
+        return int((await self.api("POST", f"/repos/{FULL_NAME}/pulls", json=wanted))["number"])
 
     async def comments(self, number: int = 1) -> list[dict[str, Any]]:
         """The discussion as it stands in Gitea, oldest first."""
-        found: list[dict[str, Any]] = await self._api("GET", f"/repos/{FULL_NAME}/issues/{number}/comments")
+        found: list[dict[str, Any]] = await self.api("GET", f"/repos/{FULL_NAME}/issues/{number}/comments")
         return found
 
     async def answers(self, task_id: str, number: int = 1) -> list[dict[str, Any]]:
@@ -126,7 +128,7 @@ class Scene:
 
     async def reactions(self, comment_id: int) -> set[tuple[str, str]]:
         """Who reacted to a comment with what."""
-        found = await self._api("GET", f"/repos/{FULL_NAME}/issues/comments/{comment_id}/reactions")
+        found = await self.api("GET", f"/repos/{FULL_NAME}/issues/comments/{comment_id}/reactions")
         return {(one["user"]["login"], one["content"]) for one in found or []}
 
     async def branch(self, name: str) -> str | None:
@@ -137,10 +139,11 @@ class Scene:
     def _tokens(self) -> dict[str, str]:
         return {OWNER: self.stack.secrets.owner_token, OUTSIDER: self.stack.secrets.outsider_token}
 
-    async def _api(self, method: str, path: str, **arguments: Any) -> Any:
+    async def api(self, method: str, path: str, **arguments: Any) -> Any:
+        """One call of the REST API, as the owner unless a `token` is given; raises for an error."""
         answer = await self._request(method, path, **arguments)
         answer.raise_for_status()
-        return answer.json()
+        return answer.json() if answer.content else None
 
     async def _request(self, method: str, path: str, token: str | None = None, **arguments: Any) -> httpx.Response:
         return await self.http.request(

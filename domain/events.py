@@ -360,7 +360,7 @@ class Verdict(Record):
 class Admission(Record):
     """Answer of `admit`: may this task run, and what Gitea says of its surroundings now."""
 
-    state: Literal["queued", "rejected", "duplicate", "failed"]
+    state: Literal["queued", "rejected", "duplicate", "failed", "cancelled"]
     error_code: ErrorCode | None = None
     reason: str = ""
     repository: RepositoryRef
@@ -368,6 +368,8 @@ class Admission(Record):
     pull_head: str | None = None
     """Branch of a PR's head in this repository; None for issues and for forks."""
     fork: bool = False
+    instruction: str | None = None
+    """What the source says by now, when it was edited since it was delivered."""
 
 
 class CommentRequest(Record):

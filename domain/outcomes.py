@@ -52,6 +52,13 @@ def after_admission(state: str, code: ErrorCode | None, reason: str) -> Next:
     return Next(TaskState(state), reason or state, code)
 
 
+def after_second_admission(state: str, code: ErrorCode | None, reason: str) -> Next | None:
+    """What changed while a task waited in the queue; None when it may go on."""
+    if state == "queued":
+        return None
+    return Next(S.FAILED if state == "failed" else S.CANCELLED, reason or state, code)
+
+
 def after_preparing(failure: Failure, used: Mapping[ErrorCode, int]) -> Next:
     """A workspace that holds unknown work is an operator's decision, never reset."""
     if failure.code is C.WORKSPACE_DIRTY:

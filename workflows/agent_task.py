@@ -126,11 +126,15 @@ class AgentTask:
 
     async def _received(self) -> Next:
         try:
-            admission = await self._do(calls.admit(events.TaskStart(event=self._task.event)))
+            admission = await self._admit()
         except ActivityError as error:
             return _failed(calls.failure_of(error))
-        self._task.admission = admission
         return outcomes.after_admission(admission.state, admission.error_code, admission.reason)
+
+    async def _admit(self) -> events.Admission:
+        admission = await self._do(calls.admit(events.TaskStart(event=self._task.asked)))
+        self._task.admitted(admission)
+        return admission
 
     async def _queued(self) -> Next:
         try:
@@ -138,8 +142,18 @@ class AgentTask:
         except ActivityError as error:
             return _failed(calls.failure_of(error))
         self._task.announced = True
-        await self._acquire(resume=self._task.started)
+        waited = await self._acquire(resume=self._task.started)
+        if waited and (changed := await self._changed_meanwhile()):
+            return changed
         return Next(S.PREPARING, f"lease {self._task.lease_id}")
+
+    async def _changed_meanwhile(self) -> Next | None:
+        """After a long wait: the request may be edited or deleted, the repository renamed, archived or gone."""
+        try:
+            admission = await self._admit()
+        except ActivityError as error:
+            return _failed(calls.failure_of(error))
+        return outcomes.after_second_admission(admission.state, admission.error_code, admission.reason)
 
     async def _preparing(self) -> Next:
         self._task.started = True
@@ -266,14 +280,15 @@ class AgentTask:
         await self._interruption()
         await self._settle()
 
-    async def _acquire(self, *, resume: bool) -> None:
+    async def _acquire(self, *, resume: bool) -> bool:
+        """Waits for the workspace; True when it took so long that the request was repeated."""
         lease_id = self._task.next_lease()
         self._show()
-        backoff = self._task.policy.request_backoff
+        first = backoff = self._task.policy.request_backoff
         while True:
             await self._do(calls.request_lease(self._task.lease_ask(lease_id, resume)))
             if await self._do(_until(self._holds_lease, backoff, f"ask again for {lease_id}")):
-                return
+                return backoff > first
             backoff = min(backoff * 2, _MAX_REQUEST_BACKOFF)
 
     def _holds_lease(self) -> bool:

@@ -84,6 +84,13 @@ class TaskRecord:
             raise RuntimeError("the task is not admitted yet")
         return self.admission
 
+    def admitted(self, admission: events.Admission) -> None:
+        """What Gitea says now; a request that was edited is worked on as it reads now."""
+        self.admission = admission
+        if admission.instruction is not None:
+            self.asked = self.asked.model_copy(update={"instruction": admission.instruction})
+            self.note("the request was edited meanwhile")
+
     def move(self, to: Next) -> None:
         """Makes a legal move and shows it; raises IllegalMoveError for any other."""
         check_move(self.state, to.state)

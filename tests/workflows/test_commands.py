@@ -88,6 +88,7 @@ async def test_status_tells_the_open_tasks(world: World) -> None:
 async def test_steer_reaches_the_running_turn(world: World) -> None:
     task = await _running(world)
     await _command(world, "/steer use tabs")
+    await eventually(lambda: bool(world.fakes.calls["steer_turn"]))
     (steer,) = world.fakes.calls["steer_turn"]
     assert (steer.text, steer.turn.turn_key) == ("use tabs", f"{task.id}/1.1")
     world.fakes.open_gate("turn")

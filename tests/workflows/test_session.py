@@ -6,8 +6,9 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from domain import events
+from domain.events import TaskResult
 from domain.states import TaskState
-from tests.workflows.fakes import found
+from tests.workflows.fakes import POLICY, found
 from tests.workflows.test_stops import in_waiting_user
 from tests.workflows.world import World, eventually, exists, run_world
 from workflows.attributes import of_task
@@ -174,3 +175,50 @@ async def test_a_question_of_a_task_that_the_session_does_not_know_gets_its_answ
 async def listed(world: World, session_key: str) -> bool:
     query = f'CcwebResource="{session_key}" AND ExecutionStatus="Running"'
     return bool([found_run.id async for found_run in world.client.list_workflows(query)])
+
+
+async def _behind_another(world: World, *second: events.Admission | Any) -> TaskResult:
+    """A task that waits so long for the workspace that it is admitted again; returns how it ended."""
+    impatient = POLICY.model_copy(update={"request_backoff": 0.2})
+
+    async def admit(start: events.TaskStart) -> events.Admission:
+        return events.Admission(state="queued", repository=start.event.repository, policy=impatient)
+
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    first = await world.deliver(world.event("long"))
+    await world.fakes.entered["turn"].wait()
+    world.fakes.plan("admit", admit, *second)
+    waiting = await world.deliver(world.event("second", issue=2))
+    await world.reaches(waiting, S.QUEUED)
+    await eventually(lambda: len(world.fakes.calls["admit"]) == 2)
+
+    async def asked_again() -> bool:
+        history = await waiting.fetch_history()
+        return sum(event.HasField("timer_fired_event_attributes") for event in history.events) > 0
+
+    await eventually(asked_again)
+    world.fakes.open_gate("turn")
+    await world.end(first)
+    return await world.end(waiting)
+
+
+async def test_a_request_deleted_while_it_waited_is_cancelled_and_frees_the_workspace(world: World) -> None:
+    async def deleted(start: events.TaskStart) -> events.Admission:
+        return events.Admission(
+            state="cancelled", reason="the request was deleted", repository=start.event.repository, policy=POLICY
+        )
+
+    end = await _behind_another(world, deleted)
+    assert (end.state, end.reason) == (S.CANCELLED, "the request was deleted")
+    assert (await world.end(await world.deliver(world.event()))).state is S.SUCCEEDED
+
+
+async def test_a_request_edited_and_a_repository_renamed_while_it_waited_count_as_they_are_now(world: World) -> None:
+    renamed = events.RepositoryRef(id=world.repo, owner="octo", name="renamed")
+
+    async def changed(start: events.TaskStart) -> events.Admission:
+        return events.Admission(state="queued", repository=renamed, policy=POLICY, instruction="edited")
+
+    assert (await _behind_another(world, changed)).state is S.SUCCEEDED
+    turn = world.fakes.calls["run_turn"][-1]
+    assert (turn.instruction, turn.repository.name) == ("edited", "renamed")
