@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import subprocess
-from functools import partial
 from pathlib import Path
 
 from starlette.requests import Request
@@ -83,9 +82,12 @@ async def service_rpc(request: Request) -> Response:
 async def _serve(git_dir: Path, service: str, data: bytes, request: Request, *flags: str, reader: str = "") -> bytes:
     command = ["git", service.removeprefix("git-"), "--stateless-rpc", *flags, str(git_dir)]
     env = environment(git_dir, request.headers.get("git-protocol", "")) | {"GITEA_READER": reader}
+
+    def run() -> bytes:
+        return subprocess.run(command, env=env, input=data, capture_output=True, check=False).stdout
+
     # Not asyncio's: there git may be gone before its (empty) input is written, which is an error with uvloop.
-    run = partial(subprocess.run, command, env=env, input=data, capture_output=True, check=False)
-    return (await asyncio.to_thread(run)).stdout
+    return await asyncio.to_thread(run)
 
 
 ROUTES = [
