@@ -134,3 +134,15 @@ def _sample(name: str) -> dict[str, Any]:
     captured = json.loads((WEBHOOKS / f"{name}.json").read_text(encoding="utf-8"))
     body: dict[str, Any] = json.loads(captured["body"])
     return body
+
+
+def test_what_gitea_1_27_adds_to_deliveries_changes_no_decision() -> None:
+    """Seen there: a comment of a pull request carries the pull request too, `changes` has more keys."""
+    body = _sample("pr_comment_mention")
+    before = _judge(json.dumps(body).encode(), "pull_request_comment")
+    more = {**body, "pull_request": _sample("pr_opened")["pull_request"]}
+    assert _judge(json.dumps(more).encode(), "pull_request_comment") is before
+    edited = _sample("comment_edited_adds_mention")
+    before = _judge(json.dumps(edited).encode(), "issue_comment")
+    edited["changes"] |= {"added_labels": None, "removed_labels": None}
+    assert _judge(json.dumps(edited).encode(), "issue_comment") is before
