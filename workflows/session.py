@@ -176,13 +176,17 @@ class Session:
         else:
             self._do_beside(self._look_at_reviews(delivered))
 
-    async def _obey(self, event: TaskEvent, command: CommentCommand) -> None:
-        """A comment that commands the session itself, by an author who may trigger, once."""
+    async def _obey(self, event: TaskEvent, command: CommentCommand, present: list[str]) -> None:
+        """A comment that commands the session itself, by an author who may trigger, once.
+
+        It is about the tasks that were `present` when it came, not about what was asked after it.
+        """
         check = await calls.check_command(event)
         if not check.allowed or check.obeyed:
             return
-        done = await self._effect(event, command)
-        tasks = [self._open_task(task_id) for task_id in self._watches]
+        present = [task_id for task_id in present if task_id in self._watches]
+        done = await self._effect(event, command, present)
+        tasks = [self._open_task(task_id) for task_id in present]
         if command.name is CommandName.STATUS:
             states = [(await calls.probe_task(task.task_id)).state for task in tasks]
             tasks = [task.model_copy(update={"state": state}) for task, state in zip(tasks, states, strict=True)]
@@ -193,35 +197,34 @@ class Session:
             )
         )
 
-    async def _effect(self, event: TaskEvent, command: CommentCommand) -> bool:
+    async def _effect(self, event: TaskEvent, command: CommentCommand, present: list[str]) -> bool:
         """Does what the command says; False when there was nothing to do."""
         match command.name:
             case CommandName.STOP:
-                return await self._stop_all(event)
+                return await self._stop_all(event, present)
             case CommandName.RETRY:
-                return await self._retry(event)
+                return await self._retry(event, present)
             case CommandName.STEER:
-                await self._steer(event.model_copy(update={"instruction": command.text}))
+                await self._steer(event.model_copy(update={"instruction": command.text}), present)
             case CommandName.NEW:
                 self._book.new_thread()
                 self._remember()
             case CommandName.BUDGET:
-                return await self._grant(command.budgets, event.author)
+                return await self._grant(command.budgets, event.author, present)
             case CommandName.STATUS | CommandName.HELP:
                 pass
         return True
 
-    async def _stop_all(self, event: TaskEvent) -> bool:
-        stopped = list(self._watches)
+    async def _stop_all(self, event: TaskEvent, present: list[str]) -> bool:
         order = {"actor": event.author, "reason": f"/stop by {event.author}"}
-        for task_id in stopped:
+        for task_id in present:
             await calls.signal(task_id, "cancel", order)
             await calls.signal(task_id, "abort", order)
-        return bool(stopped)
+        return bool(present)
 
-    async def _retry(self, event: TaskEvent) -> bool:
+    async def _retry(self, event: TaskEvent, present: list[str]) -> bool:
         """A task that waits for its second try makes it now; else the last unsuccessful request is made again."""
-        for task_id in list(self._watches):
+        for task_id in present:
             if (await calls.probe_task(task_id)).state is TaskState.RETRY_WAIT:
                 await calls.signal(task_id, "retry", {"actor": event.author})
                 return True
@@ -233,20 +236,20 @@ class Session:
         await self._start_task(event.model_copy(update=again))
         return True
 
-    async def _steer(self, event: TaskEvent) -> None:
+    async def _steer(self, event: TaskEvent, present: list[str]) -> None:
         """To the task that runs; where none does, it is a request like any other."""
-        for task_id in list(self._watches):
+        for task_id in present:
             runs = (await calls.probe_task(task_id)).state is TaskState.RUNNING
             if runs and await calls.signal(task_id, "steer", event) == "delivered":
                 return
         if not await self._give_answer(event):
             await self._start_task(event)
 
-    async def _grant(self, budgets: int | None, actor: str) -> bool:
+    async def _grant(self, budgets: int | None, actor: str, present: list[str]) -> bool:
         if budgets is None:
             return False
         self._book.grant(budgets)
-        for task_id in list(self._watches):
+        for task_id in present:
             await calls.signal(task_id, "grant_budget", {"budgets": budgets, "actor": actor})
         return True
 
@@ -263,7 +266,7 @@ class Session:
                 await calls.signal(known, "add_delivery", event.delivery_key)
         elif command := commands.parse(event.instruction):
             self._book.note(event, event.task_id)
-            self._do_beside(self._obey(event, command))
+            self._do_beside(self._obey(event, command, list(self._watches)))
         elif not await self._give_answer(event):
             await self._start_task(event)
 

@@ -50,6 +50,18 @@ async def test_stop_ends_what_runs_and_what_waits(world: World) -> None:
     assert [request.text for request in world.fakes.receipts(S.CANCELLED)] == ["/stop by bob"]
 
 
+async def test_stop_is_not_about_what_was_asked_after_it(world: World) -> None:
+    running = await _running(world)
+    world.fakes.plan("check_command", world.fakes.hold("check"))
+    await world.deliver(world.event("/stop"))
+    await world.fakes.entered["check"].wait()
+    later = await world.deliver(world.event("asked after the stop"))
+    await world.reaches(later, S.QUEUED)
+    world.fakes.open_gate("check")
+    assert (await world.end(running)).state in {S.ABORTED, S.SUCCEEDED}
+    assert (await world.end(later)).state is S.SUCCEEDED
+
+
 async def test_stop_with_nothing_to_stop_says_so(world: World) -> None:
     assert not (await _command(world, "/stop")).done
 
@@ -191,7 +203,13 @@ async def test_the_session_counts_what_its_tasks_used_together(world: World) -> 
 
     world.fakes.plan("admit", admit, admit)
     world.fakes.plan("run_turn", spends, spends)
-    await world.end(await world.deliver(world.event()))
+    first = world.event()
+    await world.end(await world.deliver(first))
+
+    async def counted() -> bool:
+        return not (await world.session(first).describe()).raw_description.pending_children
+
+    await eventually(counted)
     await world.end(await world.deliver(world.event()))
     assert [request.left.tokens for request in world.fakes.calls["run_turn"]] == [150, 50]
 
