@@ -58,9 +58,14 @@ class Scene:
 
     stack: Stack
     http: httpx.AsyncClient
+    repo: str = REPO
 
-    async def seed(self) -> None:
-        """Makes the people, the repository with its failing test, issue 1 and the webhook."""
+    @property
+    def full_name(self) -> str:
+        return f"{OWNER}/{self.repo}"
+
+    async def seed(self) -> int:
+        """Makes the people, the repository with its failing test, issue 1 and the webhook; the repository's id."""
         people = [
             {"login": OWNER, "token": self.stack.secrets.owner_token, "scopes": ["all"]},
             {"login": OUTSIDER, "token": self.stack.secrets.outsider_token, "scopes": ["all"]},
@@ -72,7 +77,7 @@ class Scene:
         ]
         repository = {
             "owner": OWNER,
-            "name": REPO,
+            "name": self.repo,
             "files": FILES,
             "collaborators": {BOT: "write"},
             "issues": [{"author": OWNER, "title": "add() subtracts", "body": "`add(2, 3)` gives -1."}],
@@ -89,21 +94,22 @@ class Scene:
             f"{self.stack.gitea_url}/_sim/seed", json={"users": people, "repositories": [repository]}
         )
         answer.raise_for_status()
+        return int(answer.json()["repositories"][self.full_name])
 
     async def comment(self, text: str, number: int = 1, author: str = OWNER) -> int:
         """A person comments; returns the comment's id."""
-        path = f"/repos/{FULL_NAME}/issues/{number}/comments"
+        path = f"/repos/{self.full_name}/issues/{number}/comments"
         answer = await self.api("POST", path, token=self._tokens()[author], json={"body": text})
         return int(answer["id"])
 
     async def open_pull(self, head: str) -> int:
         """The owner opens a pull request to main; returns its number."""
         wanted = {"head": head, "base": "main", "title": "A change"}
-        return int((await self.api("POST", f"/repos/{FULL_NAME}/pulls", json=wanted))["number"])
+        return int((await self.api("POST", f"/repos/{self.full_name}/pulls", json=wanted))["number"])
 
     async def comments(self, number: int = 1) -> list[dict[str, Any]]:
         """The discussion as it stands in Gitea, oldest first."""
-        found: list[dict[str, Any]] = await self.api("GET", f"/repos/{FULL_NAME}/issues/{number}/comments")
+        found: list[dict[str, Any]] = await self.api("GET", f"/repos/{self.full_name}/issues/{number}/comments")
         return found
 
     async def answers(self, task_id: str, number: int = 1) -> list[dict[str, Any]]:
@@ -128,12 +134,12 @@ class Scene:
 
     async def reactions(self, comment_id: int) -> set[tuple[str, str]]:
         """Who reacted to a comment with what."""
-        found = await self.api("GET", f"/repos/{FULL_NAME}/issues/comments/{comment_id}/reactions")
+        found = await self.api("GET", f"/repos/{self.full_name}/issues/comments/{comment_id}/reactions")
         return {(one["user"]["login"], one["content"]) for one in found or []}
 
     async def branch(self, name: str) -> str | None:
         """The commit a branch points to, if it exists."""
-        answer = await self._request("GET", f"/repos/{FULL_NAME}/branches/{name}")
+        answer = await self._request("GET", f"/repos/{self.full_name}/branches/{name}")
         return str(answer.json()["commit"]["id"]) if answer.is_success else None
 
     def _tokens(self) -> dict[str, str]:

@@ -51,13 +51,18 @@ async def temporal(scene: Scene) -> Client:
 
 async def task_of_comment(scene: Scene, comment_id: int) -> str:
     """The taskId of the (only) delivery of a comment, once Gitea shows its 202."""
+    return ids.task_id(ids.delivery_key(await delivery_of_comment(scene, comment_id)))
+
+
+async def delivery_of_comment(scene: Scene, comment_id: int) -> str:
+    """The id of the (only) delivery of a comment, once Gitea shows its 202."""
 
     async def found() -> str | None:
         for delivery in await deliveries(scene):
             body = json.loads(delivery["body"])
             ours = body.get("action") == "created" and body.get("comment", {}).get("id") == comment_id
             if ours and delivery["status"] == ACCEPTED:
-                return ids.task_id(ids.delivery_key(delivery["id"]))
+                return str(delivery["id"])
         return None
 
     return await until(found, 20, f"the delivery of comment {comment_id}")

@@ -48,6 +48,9 @@ class Faults:
         entry: Doc = {"method": scope["method"], "path": scope["path"], "status": None}
         control.requests.append(entry)
         fault = control.take(scope["method"], scope["path"])
+        if fault is not None and fault["mode"] == "hold":
+            await control.hold(fault)
+            fault = None
         if fault is None:
             await self._app(scope, receive, _noting(entry, send))
         else:
@@ -57,7 +60,11 @@ class Faults:
         match fault["mode"]:
             case "drop_after_commit":
                 await self._app(scope, receive, _nowhere)
-                raise ConnectionResetError("the answer is dropped on purpose")
+                await _lose_answer(send)
+            case "hold_answer":
+                await self._app(scope, receive, _nowhere)
+                await scope["app"].state.control.hold(fault)
+                await _lose_answer(send)
             case "hang":
                 await asyncio.sleep(_LONGEST_HANG)
             case "html403":
@@ -79,19 +86,40 @@ async def _nowhere(_: Message) -> None:
     return None
 
 
+async def _lose_answer(send: Send) -> None:
+    """The connection breaks in mid-answer; before its first byte the server would say 500 instead."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000")]})
+    raise ConnectionResetError("the answer is dropped on purpose")
+
+
 class Control:
     """What tests asked for."""
 
     def __init__(self) -> None:
         self.faults: list[Doc] = []
         self.requests: list[Doc] = []
+        self._released = asyncio.Event()
 
     def take(self, method: str, path: str) -> Doc | None:
+        """The fault for a request; one with `skip` lets so many pass first."""
         for fault in self.faults:
             if fault["times"] > 0 and fault["method"] in {method, "*"} and re.fullmatch(fault["path"], path):
+                fault["skip"] -= 1
+                if fault["skip"] >= 0:
+                    return None
                 fault["times"] -= 1
                 return fault
         return None
+
+    async def hold(self, fault: Doc) -> None:
+        """Until the faults are cleared."""
+        fault["held"] += 1
+        await self._released.wait()
+
+    def clear(self) -> None:
+        self.faults.clear()
+        self._released.set()
+        self._released = asyncio.Event()
 
 
 def create_app(state: State) -> Starlette:
@@ -138,10 +166,10 @@ async def _redeliver(request: Request) -> Response:
 async def _faults(request: Request) -> Response:
     control: Control = request.app.state.control
     if request.method == "DELETE":
-        control.faults.clear()
-    else:
-        control.faults.append({"times": 1, **await request.json()})
-    return JSONResponse({})
+        control.clear()
+    elif request.method == "POST":
+        control.faults.append({"times": 1, "skip": 0, "held": 0, **await request.json()})
+    return JSONResponse(control.faults)
 
 
 async def _list_requests(request: Request) -> Response:
@@ -187,7 +215,7 @@ _CONTROL = [
     Route("/_sim/seed", _seed, methods=["POST"]),
     Route("/_sim/deliveries", _list_deliveries),
     Route("/_sim/redeliver", _redeliver, methods=["POST"]),
-    Route("/_sim/faults", _faults, methods=["POST", "DELETE"]),
+    Route("/_sim/faults", _faults, methods=["GET", "POST", "DELETE"]),
     Route("/_sim/requests", _list_requests),
     Route("/_sim/archive", _changing(_archive), methods=["POST"]),
     Route("/_sim/rename", _changing(_rename), methods=["POST"]),
