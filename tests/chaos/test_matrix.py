@@ -11,14 +11,13 @@ from tests.harness import running_scene
 CHOSEN = (
     ("signal_stored", "temporal"),
     ("lease_granted", "worker"),
-    ("clone", "gitea"),
     ("command_running", "app-server"),
     ("publish", "bridge"),
     ("answer_lost", "gitea-mcp"),
-    ("settle", "worker"),
 )
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 async def test_a_chosen_part_of_the_matrix_holds(state_dir: Path) -> None:
     async with running_scene(state_dir) as scene:
