@@ -23,6 +23,8 @@ _AGENTS_FILE = "AGENTS.md"
 _MAX_INSTRUCTIONS = 32_000
 _SHOWN = 5
 """Paths that a message names."""
+_NETWORK = 3
+"""How many of git's longest network operations one prepare may take, with all else it does."""
 _SETTLE_LIMIT = 300.0
 """Seconds of git in one settle; together with the wait before it less than the activity may take."""
 
@@ -64,7 +66,10 @@ class WorkspaceActivities:
         settings = self._settings
         layout = Layout.of(settings, request.repo_key, request.kind, request.number)
         try:
-            with lease.host_lock(settings.lease_dir, request.repository.id):
+            with (
+                lease.host_lock(settings.lease_dir, request.repository.id),
+                git.within(_NETWORK * settings.git_timeout),
+            ):
                 return prepare(settings, layout, request)
         except lease.LockBusyError:
             raise WorkspaceError(ErrorCode.WORKSPACE_UNAVAILABLE, "the repository is in use on this host") from None

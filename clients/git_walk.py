@@ -10,13 +10,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from clients import git
 from domain.errors import ErrorCode, WorkspaceError
 
 PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _READ_BY_GIT = frozenset({b".gitignore", b".gitattributes"})
 _MAX_RULES = 1_000_000
-_MAX_NAME = 3_000
-"""Bytes of a path below the worktree: git and the kernel end at 4096 with the folder in front of it."""
+_MAX_NAME, _MAX_DEPTH = 3_000, 400
+"""Bytes and parts of a path below the worktree: the kernel ends at 4096 bytes with the folder in front of it, and a
+folder that is reached part by part costs its depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,12 @@ def look(root: Path, gitlinks: Collection[bytes]) -> list[Odd]:
 
     Raises:
         WorkspaceError: special_file or file_too_large, when git cannot even list what is there: `root` itself,
-            a `.gitignore` or a `.gitattributes` cannot be read.
+            a `.gitignore` or a `.gitattributes` cannot be read; workspace_unavailable when it takes too long.
     """
     odd: list[Odd] = []
     pending = [b""]
     while pending:
+        git.check_time()
         folder = pending.pop()
         try:
             entries = _entries(root, folder)
@@ -129,7 +132,7 @@ def _as_a_whole(folder: bytes, entries: list[_Entry], gitlinks: Collection[bytes
         return Odd(folder, ErrorCode.NESTED_REPOSITORY, "the folder of a submodule holds files")
     if folder and any(last_part(entry.name).lower() == b".git" for entry in entries):
         return Odd(folder, ErrorCode.NESTED_REPOSITORY, "a repository inside this one")
-    if len(folder) > _MAX_NAME:
+    if len(folder) > _MAX_NAME or folder.count(b"/") >= _MAX_DEPTH:
         return Odd(folder, ErrorCode.SPECIAL_FILE, "the path is too long")
     return None
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clients import git, git_tree
-from domain.errors import ErrorCode
+from clients import git, git_tree, git_walk
+from domain.errors import ErrorCode, WorkspaceError
 from tests.contract.place import ROOT
 from tests.workspace.place import LIMITS, Place, as_nobody, make_place, nest, plain
 
@@ -175,6 +175,14 @@ def test_a_path_too_long_for_git_is_refused_not_left_out(place: Place) -> None:
     os.close(os.open("leaf", os.O_CREAT | os.O_WRONLY, dir_fd=here))
     os.close(here)
     assert place.refused() == ErrorCode.SPECIAL_FILE
+
+
+def test_looking_at_a_tree_without_end_ends_in_time(place: Place) -> None:
+    place.tree.joinpath(*["d"] * 450).mkdir(parents=True)
+    assert place.refused() == ErrorCode.SPECIAL_FILE
+    with git.within(0), pytest.raises(WorkspaceError) as caught:
+        git_walk.look(place.tree, frozenset())
+    assert caught.value.code == ErrorCode.WORKSPACE_UNAVAILABLE
 
 
 def test_names_that_differ_in_case_only_are_both_taken(place: Place) -> None:
