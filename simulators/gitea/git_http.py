@@ -84,7 +84,10 @@ async def _serve(git_dir: Path, service: str, data: bytes, request: Request, *fl
     env = environment(git_dir, request.headers.get("git-protocol", "")) | {"GITEA_READER": reader}
 
     def run() -> bytes:
-        return subprocess.run(command, env=env, input=data, capture_output=True, check=False).stdout
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            command, env=env, input=data, capture_output=True, check=False
+        )
+        return done.stdout
 
     # Not asyncio's: there git may be gone before its (empty) input is written, which is an error with uvloop.
     return await asyncio.to_thread(run)

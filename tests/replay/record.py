@@ -15,9 +15,10 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from domain.errors import ErrorCode
+from domain.events import Admission, TaskStart, TurnOutcome, TurnRequest
 from domain.states import TaskState
 from tests.workflows.conftest import dev_server
-from tests.workflows.fakes import cut, found
+from tests.workflows.fakes import POLICY, cut, found
 from tests.workflows.world import World, eventually, run_world
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -109,6 +110,74 @@ async def paused(world: World) -> None:
     await world.end(task)
 
 
+async def stopped_by_comment(world: World) -> None:
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    world.fakes.plan("verify_reply", found("missing"))
+    task = await world.deliver(world.event())
+    await world.fakes.entered["turn"].wait()
+    await world.deliver(world.event("/stop"))
+    await world.end(task)
+    await eventually(lambda: len(world.fakes.calls["acknowledge"]) == 1)
+    await world.end(await world.deliver(world.event("/retry")))
+
+
+async def steered(world: World) -> None:
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    task = await world.deliver(world.event())
+    await world.fakes.entered["turn"].wait()
+    await world.deliver(world.event("/steer use tabs"))
+    await eventually(lambda: len(world.fakes.calls["steer_turn"]) == 1)
+    world.fakes.open_gate("turn")
+    await world.end(task)
+
+
+async def more_budget(world: World) -> None:
+    async def used_up(request: TurnRequest) -> TurnOutcome:
+        outcome = await cut(request)
+        return outcome.model_copy(update={"error_code": ErrorCode.BUDGET_EXCEEDED, "detail": "tokens"})
+
+    world.fakes.plan("run_turn", used_up)
+    world.fakes.plan("verify_reply", found("missing"))
+    world.fakes.plan("post_fallback", found("question"))
+    task = await world.deliver(world.event())
+    await world.reaches(task, S.WAITING_USER)
+    await world.deliver(world.event("/budget 2"))
+    await world.end(task)
+
+
+async def new_conversation(world: World) -> None:
+    await world.end(await world.deliver(world.event()))
+    await world.deliver(world.event("/new"))
+    await eventually(lambda: len(world.fakes.calls["acknowledge"]) == 1)
+    await world.end(await world.deliver(world.event()))
+
+
+async def changed_while_it_waited(world: World) -> None:
+    async def admit(start: TaskStart) -> Admission:
+        policy = POLICY.model_copy(update={"request_backoff": 0.2})
+        return Admission(state="queued", repository=start.event.repository, policy=policy)
+
+    async def deleted(start: TaskStart) -> Admission:
+        reason = "the request was deleted"
+        return Admission(state="cancelled", reason=reason, repository=start.event.repository, policy=POLICY)
+
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    first = await world.deliver(world.event())
+    await world.fakes.entered["turn"].wait()
+    world.fakes.plan("admit", admit, deleted)
+    waiting = await world.deliver(world.event(issue=2))
+
+    async def asked_again() -> bool:
+        history = (await waiting.fetch_history()).events
+        return any(event.HasField("timer_fired_event_attributes") for event in history)
+
+    await world.reaches(waiting, S.QUEUED)
+    await eventually(asked_again)
+    world.fakes.open_gate("turn")
+    await world.end(first)
+    await world.end(waiting)
+
+
 SCENARIOS: list[Callable[[World], Awaitable[None]]] = [
     succeeded,
     rest_fallback,
@@ -122,6 +191,11 @@ SCENARIOS: list[Callable[[World], Awaitable[None]]] = [
     terminated_holder,
     rolled_over,
     paused,
+    stopped_by_comment,
+    steered,
+    more_budget,
+    new_conversation,
+    changed_while_it_waited,
 ]
 
 
