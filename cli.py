@@ -12,11 +12,12 @@ import typer
 
 from domain.errors import CcwebError, lines
 from operations import cli as operations_cli
+from operations import terminal
 
 if TYPE_CHECKING:
     from settings import Settings
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 operations_cli.register(app)
 
 
@@ -140,4 +141,9 @@ def _fail(error: BaseException) -> NoReturn:
 if __name__ == "__main__":
     # Until a service has its own handlers it has started nothing, so Ctrl-C may simply end it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    app(prog_name="ccweb")
+    try:
+        app(prog_name="ccweb")
+    except SystemExit as end:
+        if terminal.asked_temporal:
+            terminal.leave(end.code if isinstance(end.code, int) else 0)
+        raise

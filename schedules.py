@@ -1,5 +1,6 @@
 """The Schedules that ccweb keeps in Temporal; each worker makes sure of them at its start."""
 
+import contextlib
 import uuid
 from datetime import timedelta
 
@@ -17,9 +18,12 @@ from temporalio.client import (
 )
 
 from domain import ids
-from domain.events import ReconcileReport, ReconcileStart, ReconcileState
+from domain.events import AuditExportStart, ReconcileReport, ReconcileStart, ReconcileState
 from settings import Settings
+from workflows.audit_export import AuditExport
 from workflows.reconcile import Reconcile
+
+_AUDIT_EVERY = timedelta(minutes=10)
 
 
 async def ensure(client: Client, settings: Settings) -> None:
@@ -35,6 +39,23 @@ async def ensure(client: Client, settings: Settings) -> None:
         await handle.update(lambda found: _with_spec(found, wanted))
         if not (await handle.describe()).schedule.state.paused:
             await handle.trigger()
+
+
+async def ensure_audit_export(client: Client, host: str) -> None:
+    """Makes the Schedule of the audit export unless it is there. The archive stays on the host that made it."""
+    wanted = Schedule(
+        action=ScheduleActionStartWorkflow(
+            AuditExport.run,
+            AuditExportStart(host=host),
+            id=ids.AUDIT_SCHEDULE_ID,
+            task_queue=ids.TASK_QUEUE,
+            static_summary="append to the audit archive",
+        ),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=_AUDIT_EVERY)]),
+        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP),
+    )
+    with contextlib.suppress(ScheduleAlreadyRunningError):
+        await client.create_schedule(ids.AUDIT_SCHEDULE_ID, wanted)
 
 
 async def reconcile_now(client: Client) -> None:

@@ -17,6 +17,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
 import schedules
+from activities.audit import AuditActivities
 from activities.codex import CodexActivities
 from activities.commands import CommandActivities
 from activities.failures import FailureInterceptor
@@ -32,12 +33,13 @@ from domain import ids
 from settings import Settings, require
 from stopping import stop_signal, unless_stopped
 from workflows.agent_task import AgentTask
+from workflows.audit_export import AuditExport
 from workflows.control import Control
 from workflows.reconcile import Reconcile
 from workflows.repository import Repository
 from workflows.session import Session
 
-WORKFLOWS = (Session, AgentTask, Repository, Control, Reconcile)
+WORKFLOWS = (Session, AgentTask, Repository, Control, Reconcile, AuditExport)
 log = logging.getLogger("ccweb.worker")
 _BACKOFF = (1, 2, 5, 10, 30)
 """Waits between attempts to reach Temporal; seconds."""
@@ -97,6 +99,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
         codex.run_turn,
         codex.steer_turn,
         codex.close_session,
+        AuditActivities(settings, client).export_audit,
     ]
     return [
         _worker(client, settings, ids.TASK_QUEUE, WORKFLOWS, shared),
@@ -152,6 +155,7 @@ async def run(settings: Settings) -> None:
             running.create_task(worker.run())
         await start_control(client)
         await schedules.ensure(client, settings)
+        await schedules.ensure_audit_export(client, host_id(settings))
         log.info("worker started", extra={"host": host_id(settings), "taskQueue": ids.TASK_QUEUE})
         await asked
         for worker in ours:

@@ -625,3 +625,17 @@ class ReconcileReport(Record):
     finds: list[ReconcileFind] = []
     errors: list[str] = []
     dry_run: bool = False
+
+
+class AuditExportStart(Record):
+    """Input of the AuditExport workflow: the host that keeps the archive."""
+
+    host: str
+
+
+class AuditExported(Record):
+    """What an export came to: the newest line of the archive, and how many lines were added."""
+
+    seq: int
+    head: str
+    added: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 INSTANCE_ID = "default"
 CONTROL_WORKFLOW_ID = f"control/{INSTANCE_ID}"
 RECONCILE_SCHEDULE_ID = f"reconcile/{INSTANCE_ID}"
+AUDIT_SCHEDULE_ID = f"audit-export/{INSTANCE_ID}"
 
 TASK_QUEUE = "agent"
 """Workflows and light activities. What touches a host's disk or Codex runs on `host_queue`."""

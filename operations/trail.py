@@ -20,7 +20,7 @@ from domain import search_attributes as names
 from domain.audit import AuditEvent
 from domain.errors import CcwebError, ErrorCode
 from domain.histories import History
-from operations import reads, visibility
+from operations import archive, reads, visibility
 from operations.details import detail
 from operations.records import AuditPage, TaskDetail
 from operations.visibility import Run, quoted
@@ -226,3 +226,30 @@ def _json_lines(path: Path) -> Iterable[dict[str, Any]]:
             continue
         if isinstance(found, dict):
             yield found
+
+
+def of_archive(settings: Settings, filters: Filters) -> list[AuditEvent]:
+    """What this host's archive holds, also of what Temporal has forgotten; by time. Needs no Temporal."""
+    wanted = Wanted(filters, frozenset({filters.task_id}) if filters.task_id else frozenset())
+    sessions: dict[str, str] = {}
+    found = []
+    for line in archive.read(settings.state_dir / archive.FOLDER):
+        event = _readable(AuditEvent.model_validate, line.event or {})
+        if event is not None and wanted.matches(event) and _belongs(_session_of(event, sessions), filters):
+            found.append(event)
+    return audit.ordered(found)
+
+
+def _session_of(event: AuditEvent, sessions: dict[str, str]) -> str:
+    """The sessionKey of an event: what it says, what its task said first, or whose history it is from."""
+    said = str(event.metadata.get("sessionKey") or "")
+    if event.task_id and said:
+        sessions.setdefault(event.task_id, said)
+    known = said or sessions.get(event.task_id or "", "")
+    return known or event.event_id.rsplit("/", 2)[0].removeprefix("session/")
+
+
+def _belongs(session: str, filters: Filters) -> bool:
+    right_resource = filters.resource_key is None or session == filters.resource_key.lower()
+    repo = reads.full_repo_key(filters.repo_key) if filters.repo_key else None
+    return right_resource and (repo is None or session.startswith(f"{repo}:"))

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from domain import ids
 from tests.operators.harness import Apis, operator_apis
 from tests.workflows.conftest import dev_server
 from tests.workflows.world import World, run_world
@@ -33,3 +35,10 @@ async def world(client: Client) -> AsyncIterator[World]:
 async def api(client: Client, state_dir: Path) -> AsyncIterator[Apis]:
     async with operator_apis(state_dir, client) as ready:
         yield ready
+
+
+@pytest.fixture
+async def control(client: Client, world: World) -> AsyncIterator[WorkflowHandle[Any, Any]]:
+    handle = await client.start_workflow("Control", id=ids.CONTROL_WORKFLOW_ID, task_queue=world.queue)
+    yield handle
+    await handle.terminate()

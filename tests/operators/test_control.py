@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ from tests.workflows.test_stops import in_blocked_workspace, in_retry_wait, in_r
 from tests.workflows.world import World, eventually, new_world, working
 
 S = TaskState
-
-
-@pytest.fixture
-async def control(client: Client, world: World) -> AsyncIterator[WorkflowHandle[Any, Any]]:
-    handle = await client.start_workflow("Control", id=ids.CONTROL_WORKFLOW_ID, task_queue=world.queue)
-    yield handle
-    await handle.terminate()
 
 
 def call(reason: str = "wrong branch") -> dict[str, str]:
