@@ -9,7 +9,7 @@ with workflow.unsafe.imports_passed_through():
     from domain import ids
     from domain.events import AuditExported, AuditExportStart
 
-_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=5), maximum_attempts=5)
+_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=2), maximum_attempts=5)
 
 
 @workflow.defn(name="AuditExport")
