@@ -203,7 +203,9 @@ async def preflight(client: CodexClient, thread_id: str, request: TurnRequest) -
 
 
 def _preflight_error(text: str) -> CodexError | GiteaError:
-    if "mcp_" in text or "Transport closed" in text:
+    if "Transport closed" in text:
+        return CodexError(ErrorCode.INTERRUPTED_BY_RESTART, "the bridge was killed")
+    if "mcp_" in text:
         return CodexError(turn_errors.mcp_error(text), text[:300])
     if "user does not exist" in text or "token" in text:
         return GiteaError(ErrorCode.GITEA_AUTH_FAILED, text[:300])

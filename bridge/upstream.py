@@ -1,13 +1,11 @@
 """gitea-mcp as a child process: started with a limit, missed at once when it ends, started again on need."""
 
-import ctypes
 import itertools
 import json
 import os
 import queue
 import shlex
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -15,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from bridge import rpc
+from clients.children import DIE_WITH_PARENT
 from domain.errors import ErrorCode
 
 PROTOCOL = "2025-06-18"
-_PR_SET_PDEATHSIG = 1
 _STDERR_KEPT = 500
-_LIBC = ctypes.CDLL(None)
 
 
 class StartError(Exception):
@@ -37,10 +34,6 @@ class ToolFailedError(Exception):
 
 class NoAnswerError(Exception):
     """gitea-mcp ended or fell silent in a call: whether it did its work is not known."""
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def command_line(command: str, path: str) -> list[str]:
@@ -83,7 +76,7 @@ class _Child:
             text=True,
             encoding="utf-8",
             errors="replace",
-            preexec_fn=_die_with_parent,  # noqa: PLW1509
+            preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509
         )
         threading.Thread(target=self._read, daemon=True).start()
         self._errors = threading.Thread(target=self._read_errors, daemon=True)

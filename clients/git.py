@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from clients.children import DIE_WITH_PARENT
 from domain.errors import ErrorCode, WorkspaceError
 
 ASKPASS = Path(__file__).resolve().parent / "askpass.sh"
@@ -156,6 +157,8 @@ def run(
         env=environment,
         cwd="/",
         start_new_session=True,
+        # A talk with Gitea can last: left behind by a killed worker it would write beside its successor.
+        preexec_fn=DIE_WITH_PARENT if extra else None,  # noqa: PLW1509
     ) as process:
         try:
             out, errors = process.communicate(data, limit)
@@ -290,11 +293,28 @@ def _ask(remote: Remote, git_dir: Path, arguments: Sequence[str], limit: float) 
         raise _network_error(error) from error
 
 
+_AWAY = (
+    "Failed to connect",
+    "Could not connect",
+    "Could not resolve host",
+    "Connection refused",
+    "Connection reset",
+    "Empty reply",
+    "RPC failed",
+    "unexpected disconnect",
+    "hung up unexpectedly",
+    "early EOF",
+    "returned error: 5",
+)
+
+
 def _network_error(error: GitError) -> WorkspaceError:
     """Which of our codes a refused clone, fetch or look-up means (Gitea's texts)."""
     signs = ("Authentication failed", "could not read Username", "could not read Password", "error: 403", "not found")
     refused = any(sign in error.text for sign in signs)
-    code = ErrorCode.WORKSPACE_AUTH_FAILED if refused else ErrorCode.WORKSPACE_UNAVAILABLE
+    away = any(sign in error.text for sign in _AWAY)
+    other = ErrorCode.GITEA_UNAVAILABLE if away else ErrorCode.WORKSPACE_UNAVAILABLE
+    code = ErrorCode.WORKSPACE_AUTH_FAILED if refused else other
     return WorkspaceError(code, error.text.strip().splitlines()[-1][:300] if error.text.strip() else "git failed")
 
 

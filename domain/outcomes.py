@@ -14,6 +14,8 @@ Mend = Literal["reply_retry", "fallback"]
 
 _TIMES_PER_CODE = 1
 _TIMES_PER_ROUND = 3
+_TIMES_GITEA_AWAY = 80
+"""About three days with the usual waits: Gitea is waited for as long as everywhere else."""
 NO_FINAL_TEXT = "代理已结束，但没有留下最终回复。\nThe agent ended without leaving a final answer."
 
 
@@ -41,10 +43,13 @@ class Failure:
 
 
 def may_retry(failure: Failure, used: Mapping[ErrorCode, int]) -> bool:
-    """Once per code and a few times per round; a host that is away is waited for as long as it takes."""
+    """Once per code and a few times per round; a host or a Gitea that is away is waited for."""
     if failure.host_away:
         return True
-    fresh = used.get(failure.code, 0) < _TIMES_PER_CODE and sum(used.values()) < _TIMES_PER_ROUND
+    if failure.code is C.GITEA_UNAVAILABLE:
+        return used.get(failure.code, 0) < _TIMES_GITEA_AWAY
+    others = sum(times for code, times in used.items() if code is not C.GITEA_UNAVAILABLE)
+    fresh = used.get(failure.code, 0) < _TIMES_PER_CODE and others < _TIMES_PER_ROUND
     return fresh and TEXTS[failure.code].retryable
 
 

@@ -108,8 +108,11 @@ async def finished(scene: Scene, comment_id: int, limit: float = 60) -> str:
 async def assert_one_receipt_and_one_answer(scene: Scene, comment_id: int, number: int = 1) -> marker.ReplyMarker:
     """The promise of ccweb; returns the answer's marker."""
     task_id = await task_of_comment(scene, comment_id)
-    assert len(await scene.receipts(task_id, number)) == 1
-    (answer,) = await scene.answers(task_id, number)
+    receipts = await scene.receipts(task_id, number)
+    assert len(receipts) == 1, f"{len(receipts)} receipts"
+    answers = await scene.answers(task_id, number)
+    assert len(answers) == 1, f"{len(answers)} answers"
+    (answer,) = answers
     found = marker.parse(answer["body"])
     assert isinstance(found, marker.ReplyMarker)
     return found

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from temporalio.client import WorkflowFailureError
+
 from demo.scene import OWNER, Scene, until
 from demo.stack import BOT
 from tests import harness, processes
@@ -198,13 +200,13 @@ STEPS: dict[str, Reach] = {
         fallback,
     )
 }
-WITHOUT_THREAD = frozenset({"signal_stored", "receipt_posted", "lease_granted", "clone"})
-"""Steps at which the session has no bridge yet."""
+WITHOUT_BRIDGE = frozenset({"signal_stored", "receipt_posted", "lease_granted", "clone", "read_back", "fallback"})
+"""Steps at which the session has no bridge yet, or no longer."""
 
 
 def has(step_name: str, victim: str) -> bool:
     """Whether the victim is there at the step."""
-    return not (victim in {"bridge", "gitea-mcp"} and step_name in WITHOUT_THREAD)
+    return not (victim in {"bridge", "gitea-mcp"} and step_name in WITHOUT_BRIDGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +241,18 @@ async def _play(cell: Cell, reach: Reach, victim: str) -> str:
     await kill(cell, victim)
     await cell.release()
     state = await harness.finished(cell.scene, cell.comment, END_LIMIT)
-    assert state in ANSWERED, f"ended as {state}"
+    assert state in ANSWERED, f"{state}: {await _why(cell)}"
     await evidence.check(cell.scene, cell.comment, cell.name, cell.repository_id)
     return state
+
+
+async def _why(cell: Cell) -> str:
+    task_id = await harness.task_of_comment(cell.scene, cell.comment)
+    try:
+        await (await harness.temporal(cell.scene)).get_workflow_handle(task_id).result()
+    except WorkflowFailureError as error:
+        return str(error.cause)
+    return "no reason"
 
 
 async def kill(cell: Cell, victim: str) -> None:

@@ -37,7 +37,8 @@ async def _lease_is_free(scene: Scene, repository_id: int) -> None:
 
     await until(free, _ENDS_LIMIT, "the lease to be free")
     leases = scene.stack.state_dir / "leases"
-    assert lease.current(leases, repository_id) is None
+    held = lease.current(leases, repository_id)
+    assert held is None, f"the lease file is left: {held}"
     with lease.host_lock(leases, repository_id):
         pass
 
@@ -55,7 +56,8 @@ async def _nothing_runs(scene: Scene, name: str, repository_id: int) -> None:
 async def running(scene: Scene, name: str, repository_id: int) -> list[str]:
     """The command lines of what works for a repository: bridge, model-run commands, git."""
     config = scene.stack.state_dir / "bridge" / f"{repository_id}-issue-1.json"
-    marks = (str(_root(scene, name)), f"# {name}", str(config))
+    url = f"{scene.stack.gitea_url}/{OWNER}/{name}.git"
+    marks = (str(_root(scene, name)), f"# {name}", str(config), url)
     everything = await asyncio.to_thread(processes.all_of)
     return [one.command for one in everything if any(mark in one.command for mark in marks)]
 
@@ -65,8 +67,9 @@ def _nothing_is_locked(scene: Scene, name: str, task_id: str, repository_id: int
     root = _root(scene, name)
     left = [path for path in root.rglob("*") if _is_leftover(path.relative_to(root))]
     left += list((state / "leases").glob(f"{repository_id}.new"))
-    assert left == []
-    assert journal.in_flight(state / "journals", task_id) == []
+    assert left == [], f"left: {left}"
+    open_calls = journal.in_flight(state / "journals", task_id)
+    assert open_calls == [], f"in flight: {open_calls}"
 
 
 def _root(scene: Scene, name: str) -> Path:

@@ -42,6 +42,13 @@ def test_a_host_that_is_away_is_waited_for() -> None:
     assert may_retry(AWAY, {AWAY.code: 7})
 
 
+def test_a_gitea_that_is_away_is_waited_for_and_counts_for_no_other_error() -> None:
+    gone = Failure(C.GITEA_UNAVAILABLE)
+    assert may_retry(gone, {C.GITEA_UNAVAILABLE: 50})
+    assert not may_retry(gone, {C.GITEA_UNAVAILABLE: 80})
+    assert may_retry(RETRYABLE, {C.GITEA_UNAVAILABLE: 50})
+
+
 @pytest.mark.parametrize("state", ["queued", "rejected", "duplicate", "failed"])
 def test_admission_names_the_next_state(state: str) -> None:
     move = after_admission(state, None, "")
