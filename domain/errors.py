@@ -103,7 +103,7 @@ TEXTS: dict[ErrorCode, ErrorText] = {
     C.PAYLOAD_TOO_LARGE: _t(False, "The delivery is larger than the bound.", "投递内容超过上限。",
         "Write a shorter comment, or raise CCWEB_MAX_BODY_BYTES.", "请缩短评论，或提高 CCWEB_MAX_BODY_BYTES。"),
     C.NOT_FOUND: _t(False, "There is nothing at this address.", "此地址不存在。",
-        "Deliveries go to /api/gitea/webhook.", "投递地址为 /api/gitea/webhook。"),
+        "Check the address and the id; deliveries go to /api/gitea/webhook.", "请检查地址与标识；投递地址为 /api/gitea/webhook。"),
     C.METHOD_NOT_ALLOWED: _t(False, "Only POST is taken here.", "仅接受 POST。",
         "Set the webhook's HTTP method to POST.", "请将 webhook 的 HTTP 方法设为 POST。"),
     C.UNSUPPORTED_MEDIA_TYPE: _t(False, "The content type is neither JSON nor form.", "内容类型既非 JSON 也非表单。",

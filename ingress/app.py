@@ -10,7 +10,7 @@ from temporalio.client import Client
 from connection import TemporalUnavailableError
 from domain.errors import CcwebError, ErrorCode
 from gateway import Gateway
-from ingress import control
+from ingress import control, openapi
 from ingress.audit import AuditStream
 from ingress.problems import on_ccweb_error, on_fault, on_http_exception, on_invalid_request, problem
 from ingress.webhook import Webhook
@@ -27,10 +27,7 @@ def create_app(settings: Settings, client: Client) -> FastAPI:
 
     It never redirects: Gitea would follow with a GET and take that for a success.
     """
-    app = FastAPI(
-        title="ccweb", openapi_url=f"{control.PREFIX}/openapi.json", docs_url=None, redoc_url=None,
-        redirect_slashes=False,
-    )  # fmt: skip
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.temporal, app.state.gateway = client, Gateway(client)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
@@ -44,8 +41,14 @@ def create_app(settings: Settings, client: Client) -> FastAPI:
     app.state.settings = settings
     app.state.operators = Operators(settings.state_dir / OPERATORS_FILE)
     app.include_router(control.router)
+    app.router.add_route(f"{control.PREFIX}/openapi.json", described, methods=["GET"])
     app.router.add_route("/readyz", readyz, methods=["GET"])
     return app
+
+
+async def described(request: Request) -> Response:
+    """The OpenAPI document of the operator API."""
+    return JSONResponse(openapi.describe(request.app))
 
 
 async def healthz(_: Request) -> Response:

@@ -1,15 +1,24 @@
 """The operator API under `/api/gitea-workflow` (design section 13)."""
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.routing import APIRoute
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
-from starlette.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message
 from temporalio.client import Client
 
+from domain.errors import CcwebError, ErrorCode
 from domain.states import TaskState
+from ingress import examples
 from ingress.auth import allows
+from ingress.openapi import example, problems
+from ingress.webhook import read_body
 from operations import commands, reads, trail
 from operations.commands import Order
 from operations.operators import Operator, Role
@@ -17,9 +26,56 @@ from operations.records import AuditPage, ControlResult, Overview, TaskDetail, T
 from operations.trail import Filters
 
 PREFIX = "/api/gitea-workflow"
-router = APIRouter(prefix=PREFIX, tags=["operators"])
+_MAX_BODY = 64 * 1024
+C = ErrorCode
+
+
+class _Bounded(APIRoute):
+    """Reads a body before the framework does, which would take any size."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        inner = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                body = await read_body(request, _MAX_BODY)
+            except (ClientDisconnect, TimeoutError):
+                raise CcwebError(C.INVALID_REQUEST, "the body did not arrive whole and in time") from None
+            if body is None:
+                raise CcwebError(C.PAYLOAD_TOO_LARGE, f"more than {_MAX_BODY} bytes")
+
+            async def replay() -> Message:
+                return {"type": "http.request", "body": body, "more_body": False}
+
+            try:
+                return await inner(Request(request.scope, replay))
+            except HTTPException:  # What the framework raises for a body that is no JSON at all.
+                raise CcwebError(C.INVALID_REQUEST, "body: is no JSON") from None
+
+        return handle
+
+
+router = APIRouter(prefix=PREFIX, route_class=_Bounded)
 _VIEWER = [Depends(allows(Role.VIEWER))]
 _Limit = Annotated[int, Query(ge=1, le=200, description="Most tasks of one page")]
+
+_SWITCHED = examples.RESULT | {"action": "pause", "tasks": [], "fromState": None}
+_STORED = "Stored; takes effect as soon as a worker runs"
+_TASK_ID = Path(examples=[examples.TASK_ID])
+_REPO_KEY = Path(description="Url-encoded or not", examples=["default:acme/widget"])
+TaskId = Annotated[str, _TASK_ID]
+RepoKey = Annotated[str, _REPO_KEY]
+
+
+def _about_repo(action: str) -> dict[str, Any]:
+    tasks = [examples.TASK_ID] if action == "unblock" else []
+    return _SWITCHED | {"action": action, "repoKey": "default:acme/widget", "tasks": tasks}
+
+
+def _answers(result: dict[str, Any], *codes: ErrorCode) -> dict[int | str, dict[str, Any]]:
+    """What a control call may answer."""
+    stored = example(result | {"taken": False}, 202, _STORED)
+    return {**example(result), **stored, **problems(C.PAYLOAD_TOO_LARGE, *codes)}
 
 
 def temporal(request: Request) -> Client:
@@ -31,13 +87,13 @@ def temporal(request: Request) -> Client:
 Temporal = Annotated[Client, Depends(temporal)]
 
 
-@router.get("/overview", dependencies=_VIEWER)
+@router.get("/overview", dependencies=_VIEWER, responses=example(examples.OVERVIEW) | problems())
 async def overview(client: Temporal) -> Overview:
     """Pause, queues, workers, and what is not as it should be. Needs no worker."""
     return await reads.overview(client)
 
 
-@router.get("/tasks", dependencies=_VIEWER)
+@router.get("/tasks", dependencies=_VIEWER, responses=example(examples.TASKS) | problems())
 async def tasks(
     client: Temporal,
     repo_key: Annotated[str | None, Query(alias="repoKey", examples=["default:acme/widget"])] = None,
@@ -50,8 +106,8 @@ async def tasks(
     return await reads.tasks(client, repo=repo_key, resource=resource_key, state=state, cursor=cursor, limit=limit)
 
 
-@router.get("/tasks/{task_id}", dependencies=_VIEWER)
-async def task(task_id: str, client: Temporal) -> TaskDetail:
+@router.get("/tasks/{task_id}", dependencies=_VIEWER, responses=example(examples.TASK) | problems(C.NOT_FOUND))
+async def task(task_id: TaskId, client: Temporal) -> TaskDetail:
     """One task in full, also by the taskId of another delivery of its source. Needs no worker."""
     return await trail.task(client, task_id)
 
@@ -76,7 +132,7 @@ class AuditQuery(BaseModel):
     limit: Annotated[int, Field(ge=1, le=1000)] = 200
 
 
-@router.get("/audit", dependencies=_VIEWER)
+@router.get("/audit", dependencies=_VIEWER, responses=example(examples.AUDIT) | problems(C.NOT_FOUND))
 async def audit(
     request: Request,
     client: Temporal,
@@ -93,7 +149,7 @@ class Call(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel,
         extra="forbid",
-        json_schema_extra={"examples": [{"requestId": "0d4a6c1e", "reason": "wrong branch"}]},
+        json_schema_extra={"examples": [examples.CALL]},
     )
 
     request_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:-]{1,100}$")]
@@ -104,33 +160,51 @@ Steering = Annotated[Operator, Depends(allows(Role.OPERATOR))]
 Switching = Annotated[Operator, Depends(allows(Role.ADMIN))]
 
 
-@router.post("/control/{action}")
+@router.post(
+    "/control/{action}", response_model=ControlResult, responses=_answers(_SWITCHED, C.FORBIDDEN, C.REQUEST_ID_REUSED)
+)
 async def control(action: Literal["pause", "resume"], call: Call, by: Switching, client: Temporal) -> JSONResponse:
     """Pause: no workspace is granted any more, running turns go on. Resume: grants go on."""
     return _answer(await commands.switch(client, action, _order(call, by)))
 
 
-@router.post("/repos/{repo_key:path}/disable")
-async def disable(repo_key: str, call: Call, by: Switching, client: Temporal) -> JSONResponse:
+@router.post(
+    "/repos/{repo_key:path}/disable",
+    response_model=ControlResult,
+    responses=_answers(_about_repo("disable"), C.FORBIDDEN, C.REQUEST_ID_REUSED),
+)
+async def disable(repo_key: RepoKey, call: Call, by: Switching, client: Temporal) -> JSONResponse:
     """Take nothing from this repository any more; its queue stands still, a running turn goes on."""
     return _answer(await commands.switch(client, "disable", _order(call, by), repo_key))
 
 
-@router.post("/repos/{repo_key:path}/enable")
-async def enable(repo_key: str, call: Call, by: Switching, client: Temporal) -> JSONResponse:
+@router.post(
+    "/repos/{repo_key:path}/enable",
+    response_model=ControlResult,
+    responses=_answers(_about_repo("enable"), C.FORBIDDEN, C.ILLEGAL_STATE, C.REQUEST_ID_REUSED),
+)
+async def enable(repo_key: RepoKey, call: Call, by: Switching, client: Temporal) -> JSONResponse:
     """Take work from this repository again."""
     return _answer(await commands.switch(client, "enable", _order(call, by), repo_key))
 
 
-@router.post("/repos/{repo_key:path}/unblock")
-async def unblock(repo_key: str, call: Call, by: Steering, client: Temporal) -> JSONResponse:
+@router.post(
+    "/repos/{repo_key:path}/unblock",
+    response_model=ControlResult,
+    responses=_answers(_about_repo("unblock"), C.FORBIDDEN, C.ILLEGAL_STATE, C.REQUEST_ID_REUSED),
+)
+async def unblock(repo_key: RepoKey, call: Call, by: Steering, client: Temporal) -> JSONResponse:
     """Its workspaces are usable: every task in `blocked_workspace` is queued again."""
     return _answer(await commands.unblock_repo(client, repo_key, _order(call, by)))
 
 
-@router.post("/tasks/{task_id}/{action}")
+@router.post(
+    "/tasks/{task_id}/{action}",
+    response_model=ControlResult,
+    responses=_answers(examples.RESULT, C.FORBIDDEN, C.NOT_FOUND, C.ILLEGAL_STATE, C.REQUEST_ID_REUSED),
+)
 async def steer(
-    task_id: str, action: Literal["cancel", "abort", "retry"], call: Call, by: Steering, client: Temporal
+    task_id: TaskId, action: Literal["cancel", "abort", "retry"], call: Call, by: Steering, client: Temporal
 ) -> JSONResponse:
     """Cancel what does not run, abort what runs, retry now what waits for its next try."""
     return _answer(await commands.steer_task(client, task_id, action, _order(call, by)))

@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problem details with our stable `code`."""
 
 from http import HTTPStatus
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -30,10 +31,18 @@ _STATUS: dict[ErrorCode, HTTPStatus] = {
 
 def problem(code: ErrorCode, detail: str = "", headers: dict[str, str] | None = None) -> JSONResponse:
     """The answer for an error; `detail` is for the sender and holds nothing secret."""
-    body = {"type": f"urn:ccweb:problem:{code}", "title": TEXTS[code].en, "status": int(_STATUS[code]), "code": code}
-    if detail:
-        body["detail"] = detail
-    return JSONResponse(body, _STATUS[code], headers, media_type="application/problem+json")
+    return JSONResponse(body_of(code, detail), _STATUS[code], headers, media_type="application/problem+json")
+
+
+def body_of(code: ErrorCode, detail: str = "") -> dict[str, Any]:
+    """The problem details themselves."""
+    title, status = TEXTS[code].en, status_of(code)
+    body = {"type": f"urn:ccweb:problem:{code}", "title": title, "status": status, "code": str(code)}
+    return body | ({"detail": detail} if detail else {})
+
+
+def status_of(code: ErrorCode) -> int:
+    return int(_STATUS[code])
 
 
 async def on_http_exception(_: Request, error: Exception) -> Response:

@@ -12,7 +12,9 @@ from domain.states import TaskState
 
 
 class View(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
+    )
 
     def shown(self) -> dict[str, Any]:
         """As JSON shows it."""
