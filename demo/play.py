@@ -16,7 +16,15 @@ from demo.story import Told, look_around, tell
 from domain.errors import CcwebError, lines
 from stopping import StoppedError, stop_signal, unless_stopped
 
-console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Its reader went away. Not rich's SystemExit, which would leave the loop before all parts are stopped."""
+        self.quiet = True
+        raise BrokenPipeError
+
+
+console = _Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def play(*, once: bool, as_json: bool) -> int:

@@ -65,7 +65,7 @@ async def ccweb(*arguments: str, **env: str) -> tuple[int, str]:
 
 
 async def processes_of(directory: Path) -> list[str]:
-    """The command lines of processes that name something below `directory`."""
-    listing = await asyncio.create_subprocess_exec("ps", "-eo", "args", stdout=asyncio.subprocess.PIPE)
+    """Processes that name something below `directory` in their command line or environment."""
+    listing = await asyncio.create_subprocess_exec("ps", "axeww", "-o", "args", stdout=asyncio.subprocess.PIPE)
     out, _ = await listing.communicate()
     return [line for line in out.decode().splitlines() if str(directory) in line]

@@ -2,18 +2,21 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import embedded
 import ports
 from demo.stack import Ports, Stack
 from embedded import StartError
-from tests.e2e.starting import command, processes_of
+from tests.e2e.starting import LIMIT, command, processes_of
 
 
 async def test_a_port_held_by_a_stranger_is_told_and_never_taken_for_ours(state_dir: Path) -> None:
@@ -65,6 +68,20 @@ async def test_a_signal_while_the_demo_starts_leaves_nothing(
         assert await started.stop(number) == 128 + number, started.said
     assert list(state_dir.iterdir()) == [] and await processes_of(state_dir) == []
     assert "ccweb:" not in started.said and "logs" not in started.said
+
+
+async def test_a_demo_whose_reader_went_away_leaves_no_process(state_dir: Path) -> None:
+    """As `./run demo --once | head` does."""
+    reading, writing = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "demo", "--once", cwd=embedded.ROOT, stdout=writing, stderr=writing,
+        env=embedded.python_env(CCWEB_SCRATCH=str(state_dir)),
+    )  # fmt: skip
+    os.close(writing)
+    with os.fdopen(reading, "rb") as lines:
+        assert await asyncio.to_thread(lambda: any(b"webhook" in line for line in lines))
+    await asyncio.wait_for(process.wait(), LIMIT)
+    assert await processes_of(state_dir) == []
 
 
 def test_a_listening_port_is_not_free() -> None:
