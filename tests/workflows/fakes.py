@@ -62,11 +62,14 @@ def failure(code: ErrorCode) -> ApplicationError:
 
 
 class Fakes:
-    """`plans[name]` is taken step by step per activity, then the default; `calls` are the requests seen."""
+    """`plans[name]` is taken step by step per activity, then `usual[name]` or the default; `calls` are the requests
+    seen.
+    """
 
     def __init__(self) -> None:
         self.calls: dict[str, list[Any]] = defaultdict(list)
         self.plans: dict[str, list[Step]] = defaultdict(list)
+        self.usual: dict[str, Step] = {}
         self.order: list[str] = []
         self.running = 0
         self.overlaps = 0
@@ -96,7 +99,7 @@ class Fakes:
         name = activity.info().activity_type
         self.calls[name].append(request)
         plan = self.plans[name]
-        step = plan.pop(0) if plan else self._default(name, request)
+        step = plan.pop(0) if plan else self.usual.get(name) or self._default(name, request)
         if isinstance(step, ErrorCode):
             raise failure(step)
         if isinstance(step, Exception):

@@ -30,6 +30,11 @@ _REPOSITORIES = itertools.count(int(uuid.uuid4()) % 1_000_000_000 * 1000)
 _TEMPORAL = Path(sys.executable).parent / "temporal"
 
 
+def new_repository() -> int:
+    """The id of a repository that no other test has."""
+    return next(_REPOSITORIES)
+
+
 async def nothing_seen(start: SessionStart) -> dict[str, str]:
     return {}
 
@@ -41,7 +46,7 @@ class World:
         self.queue = queue
         self.host = queue
         self.fakes = Fakes()
-        self.repo = next(_REPOSITORIES)
+        self.repo = new_repository()
         self._objects = itertools.count(1)
 
     def event(self, text: str = "please fix it", **more: Any) -> TaskEvent:
