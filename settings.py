@@ -60,6 +60,16 @@ class Settings(BaseSettings):
     ingress_port: int = Field(8484, description="Port the ingress listens on")
     max_body_bytes: int = Field(8 * 1024 * 1024, gt=0, description="Bound of a delivery")
 
+    # Operators' pages and notifications
+    public_url: str = Field("", description="Address at which people reach the ingress; needed for Gitea sign-in")
+    gitea_public_url: str = Field("", description="Address of Gitea as people reach it; default CCWEB_GITEA_URL")
+    temporal_ui_url: str = Field("", description="Address of Temporal's Web UI, for links; empty is none")
+    oidc_client_id: str = Field("", description="Client id of ccweb in Gitea; operators sign in by their Gitea login")
+    oidc_client_secret: SecretStr = Field(SecretStr(""), description="Client secret of ccweb in Gitea")
+    notify_urls: SecretStr = Field(
+        SecretStr(""), description="Apprise URLs that are told what needs a person, separated by blanks; empty is off"
+    )
+
     # Host
     state_dir: Path = Field(_STATE_HOME / "ccweb", description="Everything this host keeps; not under /tmp")
     workspace_root: Path = Field(Path(), description="Clones and worktrees; default <state_dir>/workspaces")
@@ -111,10 +121,10 @@ class Settings(BaseSettings):
     def _words(cls, value: object) -> object:
         return frozenset(value.replace(",", " ").lower().split()) if isinstance(value, str) else value
 
-    @field_validator("gitea_url", "model_base_url")
+    @field_validator("gitea_url", "model_base_url", "public_url", "gitea_public_url", "temporal_ui_url")
     @classmethod
     def _url(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
+        if value and not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
         return value.rstrip("/")
 

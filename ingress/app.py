@@ -1,4 +1,4 @@
-"""The HTTP application: Gitea's webhook, the operator API, liveness and readiness (design sections 8 and 13)."""
+"""The HTTP application: Gitea's webhook, the operators' API and pages, liveness (design sections 8 and 13)."""
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -13,6 +13,7 @@ from gateway import Gateway
 from ingress import control, openapi
 from ingress.audit import AuditStream
 from ingress.problems import on_ccweb_error, on_fault, on_http_exception, on_invalid_request, problem
+from ingress.web import Pages
 from ingress.webhook import Webhook
 from operations.operators import FILE as OPERATORS_FILE
 from operations.operators import Operators
@@ -41,6 +42,7 @@ def create_app(settings: Settings, client: Client) -> FastAPI:
     app.state.settings = settings
     app.state.operators = Operators(settings.state_dir / OPERATORS_FILE)
     app.include_router(control.router)
+    Pages(settings, client, app.state.operators).register(app)
     app.router.add_route(f"{control.PREFIX}/openapi.json", described, methods=["GET"])
     app.router.add_route("/readyz", readyz, methods=["GET"])
     return app
