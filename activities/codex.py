@@ -51,20 +51,23 @@ class CodexActivities:
         return _outcome(settings, request, progress, turn)
 
     async def _turn_over_restarts(self, request: TurnRequest, progress: Progress) -> Turn:
-        """Follows the turn; when the app-server dies, looks what became of it once it is back."""
+        """Follows the turn; when the app-server dies, looks what became of it once it is back.
+
+        It may be away for `rpc_timeout`, each time after the turn was reached.
+        """
         give_up = time.monotonic() + self._settings.rpc_timeout
         while True:
             try:
                 async with codex.connect(self._settings.codex_socket, self._settings.rpc_timeout) as client:
                     return await self._attempt(client, request, progress)
             except CodexError as error:
+                if progress.reached:
+                    progress.reached, give_up = False, time.monotonic() + self._settings.rpc_timeout
                 if error.code != ErrorCode.APP_SERVER_TIMEOUT or time.monotonic() > give_up:
                     raise
                 log.warning("app-server lost", extra={"taskId": request.task_id, "detail": error.detail})
             except RpcError as error:
                 raise CodexError(ErrorCode.CODEX_CONFIG_INVALID, str(error)[:300]) from error
-            if progress.turn_id is None or progress.events:
-                give_up, progress.events = time.monotonic() + self._settings.rpc_timeout, 0
             await asyncio.sleep(_POLL)
 
     async def _attempt(self, client: CodexClient, request: TurnRequest, progress: Progress) -> Turn:
@@ -76,6 +79,7 @@ class CodexActivities:
             progress.thread_id, new = await codex_thread.open_thread(client, settings, known)
             progress.new_thread = progress.new_thread or new
             turn = await codex_turn.join_or_start(client, settings, request, progress)
+            progress.reached = True
             if turn["status"] == "inProgress":
                 turn = await codex_turn.follow(client, settings, progress, request.task_id)
         except asyncio.CancelledError:

@@ -38,6 +38,8 @@ class Progress:
     turn_id: str | None = None
     last_event: float = field(default_factory=time.monotonic)
     events: int = 0
+    reached: bool = False
+    """The turn was found or started by the connection we have."""
     last_message: str = ""
     new_thread: bool = False
     silent: bool = False

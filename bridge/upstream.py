@@ -36,6 +36,10 @@ class NoAnswerError(Exception):
     """gitea-mcp ended or fell silent in a call: whether it did its work is not known."""
 
 
+class EndedError(NoAnswerError):
+    """gitea-mcp ended, whether its reader has noticed that yet or not."""
+
+
 def command_line(command: str, path: str) -> list[str]:
     """The program and its arguments, by absolute path.
 
@@ -87,7 +91,8 @@ class _Child:
 
         Raises:
             ToolFailedError: it answered an error.
-            NoAnswerError: it ended, or the limit (seconds) passed.
+            EndedError: it ended.
+            NoAnswerError: the limit (seconds) passed.
         """
         identity = next(self._ids)
         inbox: queue.SimpleQueue[rpc.Message | None] = queue.SimpleQueue()
@@ -102,7 +107,7 @@ class _Child:
             with self._lock:
                 self._waiting.pop(identity, None)
         if message is None:
-            raise NoAnswerError(f"gitea-mcp ended during {method}")
+            raise EndedError(f"gitea-mcp ended during {method}")
         if "error" in message:
             raise ToolFailedError(rpc.scrub(_error_text(message["error"]), self._secret))
         return message.get("result")
@@ -116,7 +121,7 @@ class _Child:
             stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             stdin.flush()
         except (OSError, ValueError):
-            raise NoAnswerError("gitea-mcp ended") from None
+            raise EndedError("gitea-mcp ended") from None
 
     def stop(self) -> None:
         """Ends it and waits for it, so that nothing it does comes later than this."""
@@ -227,11 +232,13 @@ class Upstream:
             child.send({"method": "notifications/initialized"})
             listed = child.request("tools/list", {}, max(0.1, deadline - time.monotonic()))
             self.tools = {tool["name"]: tool for tool in listed["tools"]}
-        except NoAnswerError as error:
-            code = ErrorCode.MCP_START_FAILED if child.ended else ErrorCode.MCP_HANDSHAKE_FAILED
-            detail = child.last_words() if child.ended else str(error)
+        except EndedError:
+            words = child.last_words()
             self.stop()
-            raise StartError(code, detail) from None
+            raise StartError(ErrorCode.MCP_START_FAILED, words) from None
+        except NoAnswerError as error:
+            self.stop()
+            raise StartError(ErrorCode.MCP_HANDSHAKE_FAILED, str(error)) from None
         except (ToolFailedError, KeyError, TypeError) as error:
             self.stop()
             raise StartError(ErrorCode.MCP_HANDSHAKE_FAILED, str(error)) from None
