@@ -317,7 +317,7 @@ def test_rubbish_and_unknown_methods_get_errors(raw: Raw) -> None:
 
 
 def test_sigterm_in_a_call_begins_no_effect(gitea: Gitea, state_dir: Path) -> None:
-    place = make_place(gitea, state_dir, "2026-03")
+    place = make_place(gitea, state_dir, "2026-03").with_config(call_timeout=5)
     path = f".*/issues/{place.config.number}/comments"
     gitea.fault(method="GET", path=path, mode="hang", times=1)
     bridge = Raw(place)
