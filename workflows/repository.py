@@ -27,6 +27,8 @@ from workflows import calls
 
 T = TypeVar("T")
 _MAX_PROBE_FACTOR = 8
+_MOST_CARRIED = 5_000
+"""Requests in the input of the next run, of which Temporal takes 2 MB."""
 
 
 @workflow.defn(name="Repository")
@@ -48,7 +50,8 @@ class Repository:
         self._show()
         while await self._step():
             self._show()
-            settled = self._leases.freed is None and not self._repeat_grant
+            fits = len(self._leases.waiting) < _MOST_CARRIED
+            settled = self._leases.freed is None and not self._repeat_grant and fits
             if settled and workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(start.model_copy(update={"carried": self._leases.carried(self._host)}))
 

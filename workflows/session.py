@@ -44,6 +44,8 @@ from workflows import attributes, calls
 T = TypeVar("T")
 _FIRST_PROBE = 15.0
 _LAST_PROBE = 3600.0
+_MOST_CARRIED = 1_000_000
+"""Bytes of the inbox in the input of the next run; Temporal takes 2 MB in all."""
 
 
 @workflow.defn(name="Session")
@@ -113,10 +115,10 @@ class Session:
         return False
 
     def _roll_over_if_due(self) -> None:
-        """Only when no child is open and nothing is half done; what came in goes along."""
+        """Only when no child is open and nothing is half done; what came in goes along, unless it is too much."""
         if self._busy or self._reports or self._errands or self._close_asked:
             return
-        if workflow.info().is_continue_as_new_suggested():
+        if workflow.info().is_continue_as_new_suggested() and _size(self._inbox) < _MOST_CARRIED:
             carried = self._book.carried().model_copy(update={"inbox": self._inbox})
             workflow.continue_as_new(self._start.model_copy(update={"carried": carried}))
 
@@ -261,8 +263,9 @@ class Session:
         """Routes one delivery: seen, answer, or a task of its own."""
         event = self._book.latch(event)
         if known := self._book.seen(event):
+            told = event.delivery_key in self._book.deliveries and workflow.patched("tell-a-delivery-once")
             self._book.note(event, known)
-            if known in self._watches:
+            if known in self._watches and not told:
                 await calls.signal(known, "add_delivery", event.delivery_key)
         elif command := commands.parse(event.instruction):
             self._book.note(event, event.task_id)
@@ -459,6 +462,10 @@ class Session:
     def _pass_on(self, name: str, command: Any) -> None:
         if parse_command(command) is not None:
             self._errands += [(task_id, name, command) for task_id in self._watches]
+
+
+def _size(inbox: list[TaskEvent | Poke]) -> int:
+    return sum(len(one.model_dump_json().encode()) for one in inbox)
 
 
 def _final_result(error: ChildWorkflowError) -> TaskResult | None:

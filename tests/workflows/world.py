@@ -35,10 +35,6 @@ def new_repository() -> int:
     return next(_REPOSITORIES)
 
 
-async def nothing_seen(start: SessionStart) -> dict[str, str]:
-    return {}
-
-
 class World:
     def __init__(self, client: Client, settings: Settings, queue: str) -> None:
         self.client = client
@@ -47,7 +43,12 @@ class World:
         self.host = queue
         self.fakes = Fakes()
         self.repo = new_repository()
+        self.seen: dict[str, str] = {}
+        """sourceKey to taskId, by the markers that stand in the discussion."""
         self._objects = itertools.count(1)
+
+    async def seen_sources(self, start: SessionStart) -> dict[str, str]:
+        return self.seen
 
     def event(self, text: str = "please fix it", **more: Any) -> TaskEvent:
         return event(more.pop("repo", self.repo), text, object_id=more.pop("object_id", next(self._objects)), **more)
@@ -167,7 +168,7 @@ def new_world(client: Client, **overrides: Any) -> World:
 @contextlib.asynccontextmanager
 async def working(world: World, tasks: Sequence[type] = (AgentTask,)) -> AsyncIterator[None]:
     """A world's worker, until the block ends."""
-    temporal = TemporalActivities(world.settings, world.client, world.host, nothing_seen)
+    temporal = TemporalActivities(world.settings, world.client, world.host, world.seen_sources)
     ours: list[Callable[..., Any]] = [
         temporal.recover_session,
         temporal.recover_repository,
