@@ -18,7 +18,7 @@ from domain.events import (
     RepositoryStart,
     SessionStart,
 )
-from domain.states import TaskState
+from domain.states import NEEDS_LEASE, TaskState
 from settings import Settings
 
 _RPC = timedelta(seconds=5)
@@ -60,9 +60,7 @@ class TemporalActivities:
     async def recover_repository(self, start: RepositoryStart) -> Recovered:
         """The host that an earlier run chose, and the task of this repository that holds a lease now."""
         memo = await self._previous_memo(ids.repository_workflow_id(start.repository_id))
-        running = await self._running(f'{search_attributes.SOURCE} STARTS_WITH "{start.repository_id}:"')
-        holders = [holder for task in running if (holder := await self._held_by(task))]
-        return Recovered(host=memo.get("host"), running=running, holder=holders[0] if holders else None)
+        return Recovered(host=memo.get("host"), holder=await self._holder(start.repository_id))
 
     @activity.defn
     async def pick_host(self, start: RepositoryStart) -> str:
@@ -144,6 +142,16 @@ class TemporalActivities:
     async def _running(self, query: str) -> list[str]:
         query = f'WorkflowType="AgentTask" AND ExecutionStatus="Running" AND {query}'
         return [found.id async for found in self._client.list_workflows(query, limit=_MAX_RUNNING, rpc_timeout=_RPC)]
+
+    async def _holder(self, repository_id: int) -> LeaseRequest | None:
+        """Asks the few tasks that work first: one of hundreds that wait has a lease only in between."""
+        ours = f'{search_attributes.SOURCE} STARTS_WITH "{repository_id}:"'
+        states = ", ".join(f'"{state}"' for state in sorted(NEEDS_LEASE))
+        for states_asked in ("IN", "NOT IN"):
+            for task in await self._running(f"{ours} AND {search_attributes.STATE} {states_asked} ({states})"):
+                if holder := await self._held_by(task):
+                    return holder
+        return None
 
     async def _held_by(self, task_id: str) -> LeaseRequest | None:
         """What the task holds, asked of itself; a task that ended meanwhile holds nothing."""

@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from domain import events, ids
@@ -173,3 +174,31 @@ async def test_a_stuck_holder_is_terminated_and_followed(client: Client) -> None
         assert (await world.end(other)).state is S.SUCCEEDED
         assert (await task.describe()).status is WorkflowExecutionStatus.TERMINATED
         assert world.fakes.overlaps == 0
+
+
+async def test_the_holder_is_found_among_more_tasks_than_a_list_shows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activities.temporal._MAX_RUNNING", 1)
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    tasks = [await world.deliver(world.event())]
+    await world.fakes.entered["turn"].wait()
+    tasks += [await world.deliver(world.event(issue=number)) for number in (2, 3)]
+    await waiting(world, 2)
+    await eventually(lambda: shown(world, tasks[0].id))
+    await world.repository().terminate()
+    tasks.append(await world.deliver(world.event(issue=4)))
+    await waiting(world, 1)
+    assert f"- holder: `{tasks[0].id}" in await page(world)
+    for task in tasks[1:3]:
+        await task.terminate()
+    world.fakes.open_gate("turn")
+
+    assert (await world.end(tasks[0])).state is S.SUCCEEDED
+    assert (await world.end(tasks[3])).state is S.SUCCEEDED
+    assert world.fakes.overlaps == 0
+
+
+async def shown(world: World, task_id: str) -> bool:
+    """Whether lists, which are a little late, show that the task runs."""
+    return bool((await world.client.count_workflows(f'WorkflowId="{task_id}" AND CcwebState="running"')).count)
