@@ -13,6 +13,7 @@ from clients.codex import CodexClient, RpcError
 from domain import prompts, turn_errors
 from domain.errors import CodexError, ErrorCode, GiteaError
 from domain.events import TurnRequest
+from operations import OPERATORS_ONLY
 from settings import Settings
 
 log = logging.getLogger("ccweb.codex")
@@ -96,6 +97,7 @@ def _profile(settings: Settings, layout: Layout) -> dict[str, Any]:
         settings.bridge_dir,
         settings.state_dir / "gitea-mcp",
         settings.state_dir / "logs",
+        *(settings.state_dir / name for name in OPERATORS_ONLY),
         *settings.secret_files,
     )
     return {

@@ -4,19 +4,17 @@ Exit codes: 0 done; 1 the answer is no (not legal now, a check failed); 2 wrong 
 such thing; 4 Temporal cannot be reached.
 """
 
-import asyncio
 import getpass
 import uuid
-from collections.abc import Callable, Coroutine
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from domain.errors import CcwebError, ErrorCode
 from domain.states import TaskState
-from operations import terminal
+from operations import setup_cli, terminal
+from operations.asking import ask, read_settings
 from operations.operators import FILE, Operators, Role
 from operations.terminal import JsonOption, failing_clearly, say
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from operations.trail import Filters
     from settings import Settings
 
-T = TypeVar("T")
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; it stands in the audit trail")]
 RequestId = Annotated[str | None, typer.Option(help="Repeated with the same, the call gets its first answer")]
 operators = typer.Typer(no_args_is_help=True, help="Who may use the HTTP API.")
@@ -39,6 +36,7 @@ def register(app: typer.Typer) -> None:
     """Adds these commands to the program."""
     for command in (overview, tasks, task, cancel, abort, retry, unblock, pause, resume, disable, enable):
         app.command()(command)
+    setup_cli.register(app)
     app.add_typer(audits, name="audit")
     app.add_typer(operators, name="operator")
 
@@ -48,7 +46,7 @@ def overview(as_json: JsonOption = False) -> None:
     from operations import reads  # noqa: PLC0415
 
     with failing_clearly():
-        found = _ask(lambda client, _: reads.overview(client))
+        found = ask(lambda client, _: reads.overview(client))
         say(found.shown(), as_json, lambda: terminal.overview(found))
 
 
@@ -64,7 +62,7 @@ def tasks(
     from operations import reads  # noqa: PLC0415
 
     with failing_clearly():
-        found = _ask(
+        found = ask(
             lambda client, _: reads.tasks(
                 client, repo=repo, resource=resource, state=state, cursor=cursor, limit=limit
             )
@@ -77,7 +75,7 @@ def task(task_id: str, as_json: JsonOption = False) -> None:
     from operations import trail  # noqa: PLC0415
 
     with failing_clearly():
-        found = _ask(lambda client, _: trail.task(client, task_id))
+        found = ask(lambda client, _: trail.task(client, task_id))
         say(found.shown(), as_json, lambda: terminal.task(found))
 
 
@@ -102,7 +100,7 @@ def unblock(repo: str, reason: Reason, request_id: RequestId = None, as_json: Js
 
     with failing_clearly():
         order = _order(reason, request_id)
-        found = _ask(lambda client, _: commands.unblock_repo(client, repo, order))
+        found = ask(lambda client, _: commands.unblock_repo(client, repo, order))
         say(found.shown(), as_json, lambda: terminal.result(found))
 
 
@@ -151,9 +149,9 @@ def show_audit(  # noqa: PLR0913, PLR0917 - each is an option
     )  # fmt: skip
     with failing_clearly():
         if archived:
-            found = trail.of_archive(_settings(), filters)
+            found = trail.of_archive(read_settings(), filters)
         else:
-            found = _ask(lambda client, settings: _all_pages(client, settings, filters))
+            found = ask(lambda client, settings: _all_pages(client, settings, filters))
         events = [event.model_dump(mode="json", by_alias=True) for event in found]
         say(events, as_json, lambda: terminal.events(found))
 
@@ -164,7 +162,7 @@ def export_audit(as_json: JsonOption = False) -> None:
     from operations.export import export  # noqa: PLC0415
 
     with failing_clearly():
-        done = _ask(export)
+        done = ask(export)
         shown = {"added": done.added, "seq": done.head.seq, "head": done.head.hash}
         say(shown, as_json, lambda: f"{done.added} lines added; line {done.head.seq} is {done.head.hash}")
 
@@ -180,8 +178,8 @@ def verify_audit(
     from operations.heads import exported_heads, parse_head  # noqa: PLC0415
 
     with failing_clearly():
-        known = {} if offline else _ask(lambda client, _: exported_heads(client))
-        report = archive.verify(_settings().state_dir / archive.FOLDER, known | parse_head(head))
+        known = {} if offline else ask(lambda client, _: exported_heads(client))
+        report = archive.verify(read_settings().state_dir / archive.FOLDER, known | parse_head(head))
         shown = {"ok": report.ok, "seq": report.head.seq, "head": report.head.hash, "headsCompared": len(known)}
         say(shown | {"problems": report.problems, "cutBytes": report.cut}, as_json, lambda: terminal.report(report))
         if not report.ok:
@@ -224,7 +222,7 @@ def _steer(task_id: str, action: str, reason: str, request_id: str | None, as_js
 
     with failing_clearly():
         order = _order(reason, request_id)
-        found = _ask(lambda client, _: commands.steer_task(client, task_id, action, order))
+        found = ask(lambda client, _: commands.steer_task(client, task_id, action, order))
         say(found.shown(), as_json, lambda: terminal.result(found))
 
 
@@ -233,7 +231,7 @@ def _switch(action: str, reason: str, request_id: str | None, as_json: bool, rep
 
     with failing_clearly():
         order = _order(reason, request_id)
-        found = _ask(lambda client, _: commands.switch(client, action, order, repo))
+        found = ask(lambda client, _: commands.switch(client, action, order, repo))
         say(found.shown(), as_json, lambda: terminal.result(found))
 
 
@@ -243,19 +241,6 @@ def _order(reason: str, request_id: str | None) -> "Order":
     if not reason.strip():
         raise CcwebError(ErrorCode.INVALID_REQUEST, "--reason: must say something")
     return Order(request_id or uuid.uuid4().hex, " ".join(reason.split()), f"admin:{getpass.getuser()}")
-
-
-def _ask(question: "Callable[[Client, Settings], Coroutine[Any, Any, T]]") -> T:
-    """One question to Temporal, with a client of its own."""
-
-    async def ask() -> T:
-        from connection import connect  # noqa: PLC0415
-
-        settings = _settings()
-        return await question(await connect("ccweb-cli", lazy=True), settings)
-
-    terminal.asked_temporal = True
-    return asyncio.run(ask())
 
 
 async def _all_pages(client: "Client", settings: "Settings", filters: "Filters") -> "list[AuditEvent]":
@@ -277,14 +262,5 @@ def _role(name: str) -> Role:
         raise CcwebError(ErrorCode.INVALID_REQUEST, f"{name!r} is no role: viewer, operator, admin") from None
 
 
-def _settings() -> "Settings":
-    from dotenv import load_dotenv  # noqa: PLC0415
-
-    from settings import load_settings  # noqa: PLC0415
-
-    load_dotenv(Path(__file__).parent.parent / ".env")
-    return load_settings()
-
-
 def _operators() -> Operators:
-    return Operators(_settings().state_dir / FILE)
+    return Operators(read_settings().state_dir / FILE)

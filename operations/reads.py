@@ -64,7 +64,7 @@ async def overview(client: Client) -> Overview:
             visibility.runs(client, f"{_TASKS} AND {_OPEN}", _MAX_QUEUED),
             _ended_last_day(client),
             visibility.runs(client, "TemporalReportedProblems IS NOT NULL", _MAX_WEDGED),
-            _pollers(client, ids.TASK_QUEUE),
+            pollers_of(client, ids.TASK_QUEUE),
         )
         counts = await _counts(client, [state for state in TaskState if state not in FINAL])
     queues = _queues(open_runs)
@@ -203,11 +203,13 @@ async def _ended_last_day(client: Client) -> dict[TaskState, int]:
     return await _counts(client, sorted(FINAL), f" AND CloseTime > {quoted(since)}")
 
 
-async def _pollers(client: Client, queue: str) -> QueuePollers:
+async def pollers_of(client: Client, queue: str, *, activities: bool = False) -> QueuePollers:
+    """The workers that asked this queue for workflows (or activities) lately."""
+    kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if activities else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=queue),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        task_queue_type=kind,
     )
     found = await client.workflow_service.describe_task_queue(request, timeout=timedelta(seconds=5))
     seen = [poller.last_access_time.ToDatetime(tzinfo=UTC) for poller in found.pollers]

@@ -16,6 +16,7 @@ from rich.table import Table
 from domain.audit import AuditEvent
 from domain.errors import CcwebError, ErrorCode
 from operations.archive import Report
+from operations.findings import Finding
 from operations.records import ControlResult, Overview, TaskDetail, TaskPage
 
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON on one line instead of text")]
@@ -142,6 +143,19 @@ def events(found: Sequence[AuditEvent]) -> str:
         for one in found
     ]
     return _table(("at (UTC)", "action", "actor", "state", "task", "result"), rows)
+
+
+def findings(found: Sequence[Finding]) -> str:
+    """One line each; what to do stands below what is wrong."""
+    lines = []
+    for one in found:
+        lines.append(f"{_MARKS[one.verdict]} {one.area:9} {one.check:18} {one.detail}")
+        lines += [f"{'':31} -> {one.fix}"] if one.fix and one.verdict != "ok" else []
+    failed = sum(one.verdict == "fail" for one in found)
+    return "\n".join([*lines, "", "all is well" if not failed else f"{failed} to mend"])
+
+
+_MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "-   "}
 
 
 def report(found: Report) -> str:

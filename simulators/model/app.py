@@ -101,7 +101,10 @@ def _fault(name: str) -> JSONResponse:
     return JSONResponse(body, status)
 
 
-async def _models(_: Request) -> Response:
+async def _models(request: Request) -> Response:
+    model: Model = request.app.state.model
+    if request.headers.get("authorization") != f"Bearer {model.key}":
+        return _fault("401")
     return JSONResponse({"models": [], "data": [], "object": "list"})
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from demo.scene import Scene
 from demo.stack import BOT
+from operations.operators import FILE, Operators, Role, hash_of
 from tests.harness import finished, play, release, running_scene, temporal, until_asked
 
 PLANTED = "planted-word-7c1f"
@@ -29,6 +30,7 @@ def _spy(scene: Scene) -> str:
             "cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'",
             f"cat {secret}/* {state}/secrets/* {state}/codex/config.toml {state}/bridge/* {state}/leases/*",
             f"grep -r GITEA {state}/codex {scene.stack.directory}/logs",
+            f"cat {state}/operators.json {state}/audit/* {state}/ingress-audit.jsonl",
             "ps aux",
             f"echo forged > {state}/leases/1.json",
         )
@@ -78,6 +80,7 @@ def _command_lines() -> bytes:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc")
 async def test_no_secret_is_anywhere_but_where_it_belongs(state_dir: Path) -> None:
     async with running_scene(state_dir) as scene:
+        token = Operators(scene.stack.state_dir / FILE).add("olga", Role.ADMIN)
         spying = {"say": PLANTED, "exec": _spy(scene)}
         answering = {"mcp": "reply", "arguments": {"body": f"{PLANTED} {{output}}"}}
         await play(scene, spy=[spying, {"exec": f"true # {PLANTED}", "gate": "spied"}, answering])
@@ -97,7 +100,8 @@ async def test_no_secret_is_anywhere_but_where_it_belongs(state_dir: Path) -> No
         assert not (scene.stack.state_dir / "leases" / "1.json").exists()
     for needed in ("state/codex/", "logs/worker.log", "comments", "prompts", "histories", "command lines"):
         assert any(needed in name and PLANTED.encode() in content for name, content in places.items()), needed
-    for secret in (secrets.bot_token, secrets.model_key, secrets.webhook):
+    assert hash_of(token) not in str([places["comments"], places["prompts"]])
+    for secret in (secrets.bot_token, secrets.model_key, secrets.webhook, token):
         found = [name for name, content in places.items() if any(form in content for form in _forms(secret))]
         assert found == []
 
