@@ -6,6 +6,7 @@ import shutil
 
 import httpx
 
+from clients.gitea import GiteaClient
 from domain.errors import CcwebError, ErrorCode, GiteaError, SettingsError
 from settings import Settings
 
@@ -75,3 +76,20 @@ def _owner(settings: Settings, answer: httpx.Response) -> list[CcwebError]:
         return []
     detail = f"CCWEB_GITEA_TOKEN: it belongs to {login}, but CCWEB_BOT_NAME is {settings.bot_name}; set both alike"
     return [GiteaError(ErrorCode.GITEA_AUTH_FAILED, detail)]
+
+
+async def author_checks(settings: Settings, client: GiteaClient) -> list[str]:
+    """Where authors cannot be judged, which is where they are refused (design section 8): one line each.
+
+    With the minimum `write` Gitea tells who may; for any other level it tells only admins of the repository.
+
+    Raises:
+        GiteaError: Gitea does not list the bot's repositories.
+    """
+    if settings.minimum_permission == "write":
+        return []
+    repositories = await client.my_repositories()
+    blind = [one.full_name for one in repositories if not (one.permissions and one.permissions.admin)]
+    level = settings.minimum_permission
+    why = f"CCWEB_MINIMUM_PERMISSION is {level}, and Gitea tells only admins of a repository who has that"
+    return [f"{name}: {why}; make the bot an admin there, or set write" for name in blind]

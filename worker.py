@@ -16,6 +16,7 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
+import preflight
 import schedules
 from activities.audit import AuditActivities
 from activities.codex import CodexActivities
@@ -156,10 +157,22 @@ async def run(settings: Settings) -> None:
         await start_control(client)
         await schedules.ensure(client, settings)
         await schedules.ensure_audit_export(client, host_id(settings))
+        running.create_task(tell_what_cannot_be_checked(settings, gitea))
         log.info("worker started", extra={"host": host_id(settings), "taskQueue": ids.TASK_QUEUE})
         await asked
         for worker in ours:
             await worker.shutdown()
+
+
+async def tell_what_cannot_be_checked(settings: Settings, gitea: GiteaClient) -> None:
+    """Warns of a token, an address or a permission that would make tasks fail; the worker works all the same."""
+    try:
+        for problem in await preflight.gitea(settings):
+            log.warning("%s", problem.detail, extra={"errorCode": problem.code})
+        for line in await preflight.author_checks(settings, gitea):
+            log.warning("authors are refused in %s", line)
+    except GiteaError as error:
+        log.warning("what the token can check is not known", extra={"detail": error.detail})
 
 
 async def connect_when_up() -> Client:

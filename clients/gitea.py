@@ -36,6 +36,7 @@ class Permissions(_Answer):
     """The asking user's own."""
 
     push: bool = False
+    admin: bool = False
 
 
 class Repository(_Answer):
