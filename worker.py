@@ -31,6 +31,7 @@ from activities.workspace import WorkspaceActivities
 from clients.gitea import GiteaClient
 from connection import TemporalUnavailableError, check, connect
 from domain import ids
+from domain.errors import GiteaError
 from settings import Settings, require
 from stopping import stop_signal, unless_stopped
 from workflows.agent_task import AgentTask
