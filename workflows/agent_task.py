@@ -15,8 +15,6 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
     from domain import budget, events, ids, outcomes
     from domain.errors import ErrorCode
     from domain.events import LeaseGrant, TaskEvent, TaskResult, TaskStart, TaskWaiting, Verdict
@@ -25,6 +23,7 @@ with workflow.unsafe.imports_passed_through():
     from domain.states import ABORTABLE, CANCELLABLE, FINAL, NEEDS_LEASE, TaskState
 
 from workflows import calls, details
+from workflows.signals import parse
 from workflows.task_record import TaskRecord
 from workflows.verdicts import Verdicts
 
@@ -403,7 +402,7 @@ class AgentTask:
     @workflow.signal(description="Repository: the workspace is yours")
     async def lease_granted(self, grant: Any = None) -> None:
         """A grant that nobody waits for any more (its request came late) is given back at once."""
-        parsed = _parse(LeaseGrant, grant)
+        parsed = parse(LeaseGrant, grant)
         if parsed is None:
             self._task.note("ignored an unreadable grant")
         elif parsed.lease_id == self._task.lease_id:
@@ -414,20 +413,20 @@ class AgentTask:
 
     @workflow.signal(description="Session: the user's answer to the question")
     def answer(self, event: Any = None) -> None:
-        if parsed := _parse(TaskEvent, event):
+        if parsed := parse(TaskEvent, event):
             self._answers.append(parsed)
         else:
             self._task.note("ignored an unreadable answer")
 
     @workflow.signal(description="Session: what it used up beside this task")
     def session_spend(self, spend: Any = None) -> None:
-        if parsed := _parse(events.SessionSpend, spend):
+        if parsed := parse(events.SessionSpend, spend):
             self._task.session_spend = parsed
 
     @workflow.signal(description="Session: tell the running turn something (/steer)")
     async def steer(self, event: Any = None) -> None:
         """What cannot be told to a running turn is taken as an answer, or given back as a request of its own."""
-        parsed = _parse(TaskEvent, event)
+        parsed = parse(TaskEvent, event)
         if parsed is not None and not await self._steered(parsed):
             self._answers.append(parsed)
 
@@ -553,13 +552,6 @@ def _failure_in(outcome: events.TurnOutcome) -> Failure | None:
         return None
     code = ErrorCode.INTERRUPTED_BY_RESTART if outcome.status == "interrupted" else ErrorCode.INTERNAL_ERROR
     return Failure(code, outcome.detail or f"Codex says {outcome.status}")
-
-
-def _parse(model: type[T], raw: Any) -> T | None:
-    try:
-        return model.model_validate(raw)  # type: ignore[attr-defined, no-any-return]
-    except ValidationError:
-        return None
 
 
 async def _until(condition: Callable[[], bool], seconds: float, summary: str) -> bool:

@@ -6,13 +6,11 @@ somebody waits. What may still run on the host after a holder was killed gets a 
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
     from domain.events import (
         ControlState,
         LeaseGrant,
@@ -24,8 +22,8 @@ with workflow.unsafe.imports_passed_through():
     from domain.lease_queue import LeaseQueue
 
 from workflows import calls
+from workflows.signals import parse
 
-T = TypeVar("T")
 _MAX_PROBE_FACTOR = 8
 _MOST_CARRIED = 5_000
 """Requests in the input of the next run, of which Temporal takes 2 MB."""
@@ -153,13 +151,13 @@ class Repository:
 
     @workflow.signal(description="Task: I need the workspace")
     def request(self, request: Any = None) -> None:
-        if parsed := _parse(LeaseRequest, request):
+        if parsed := parse(LeaseRequest, request):
             self._repeat_grant = self._leases.ask(parsed) or self._repeat_grant
             self._show()
 
     @workflow.signal(description="Task or session: the lease is given back, or no longer wanted")
     def release(self, release: Any = None) -> None:
-        if parsed := _parse(LeaseRelease, release):
+        if parsed := parse(LeaseRelease, release):
             self._leases.release(parsed)
             self._show()
 
@@ -170,10 +168,3 @@ def blocked_by(control: ControlState, start: RepositoryStart) -> str:
         return f"paused by {control.updated_by}: {control.reason}"
     why = control.disabled.get(str(start.repository_id)) or control.disabled.get(start.repo_key)
     return f"disabled: {why}" if why else ""
-
-
-def _parse(model: type[T], raw: Any) -> T | None:
-    try:
-        return model.model_validate(raw)  # type: ignore[attr-defined, no-any-return]
-    except ValidationError:
-        return None

@@ -7,7 +7,7 @@ task that asked. It never holds a lease and makes no comment but the receipt of 
 import asyncio
 from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
@@ -20,8 +20,6 @@ from temporalio.exceptions import (
 from temporalio.workflow import ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
     from domain import commands, events, ids
     from domain.commands import CommandName, CommentCommand
     from domain.errors import ErrorCode
@@ -40,8 +38,8 @@ with workflow.unsafe.imports_passed_through():
     from domain.states import TaskState
 
 from workflows import attributes, calls
+from workflows.signals import parse
 
-T = TypeVar("T")
 _FIRST_PROBE = 15.0
 _LAST_PROBE = 3600.0
 _MOST_CARRIED = 1_000_000
@@ -432,23 +430,23 @@ class Session:
 
     @workflow.signal(description="Ingress: somebody asked for something")
     def deliver(self, event: Any = None) -> None:
-        if parsed := _parse(TaskEvent, event):
+        if parsed := parse(TaskEvent, event):
             self._inbox.append(parsed)
 
     @workflow.signal(description="Ingress: a review was submitted, or the bot was unassigned")
     def poke(self, poke: Any = None) -> None:
-        if parsed := _parse(Poke, poke):
+        if parsed := parse(Poke, poke):
             self._inbox.append(parsed)
 
     @workflow.signal(description="Ingress: the Issue/PR was closed or reopened")
     def resource_closed(self, closed: Any = None) -> None:
-        if (parsed := _parse(ResourceClosed, closed)) and parsed.closed != self._book.closed:
+        if (parsed := parse(ResourceClosed, closed)) and parsed.closed != self._book.closed:
             self._book.closed = parsed.closed
             self._errands += [(task, "resource_closed", parsed.closed) for task in self._watches]
 
     @workflow.signal(description="Task: I wait for an answer")
     def task_waiting(self, report: Any = None) -> None:
-        if parsed := _parse(TaskWaiting, report):
+        if parsed := parse(TaskWaiting, report):
             self._reports.append(parsed)
 
     @workflow.signal(description="Operator: abort the tasks of this session that work")
@@ -472,12 +470,5 @@ def _final_result(error: ChildWorkflowError) -> TaskResult | None:
     """The result that a failed task left; None when it ended without one."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.details:
-        return _parse(TaskResult, cause.details[0])
+        return parse(TaskResult, cause.details[0])
     return None
-
-
-def _parse(model: type[T], raw: Any) -> T | None:
-    try:
-        return model.model_validate(raw)  # type: ignore[attr-defined, no-any-return]
-    except ValidationError:
-        return None
