@@ -21,8 +21,8 @@ from tests.chaos import evidence
 HOLD_LIMIT = 40
 END_LIMIT = 150
 ANSWERED = frozenset({"succeeded", "succeeded_with_rest_fallback"})
-PARTS = ("worker", "ingress", "temporal", "gitea")
-VICTIMS = ("worker", "ingress", "app-server", "bridge", "gitea-mcp", "temporal", "gitea")
+PARTS = ("worker", "ingress", "sidecar", "temporal", "gitea")
+VICTIMS = ("worker", "ingress", "sidecar", "app-server", "bridge", "gitea-mcp", "temporal", "gitea")
 
 
 @dataclass(slots=True)

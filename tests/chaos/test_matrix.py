@@ -10,7 +10,7 @@ from tests.harness import running_scene
 
 CHOSEN = (
     ("signal_stored", "temporal"),
-    ("lease_granted", "worker"),
+    ("thread_started", "bridge"),
     ("command_running", "app-server"),
     ("publish", "bridge"),
     ("answer_lost", "gitea-mcp"),
