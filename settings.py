@@ -60,6 +60,10 @@ class Settings(BaseSettings):
     ingress_port: int = Field(8484, description="Port the ingress listens on")
     max_body_bytes: int = Field(8 * 1024 * 1024, gt=0, description="Bound of a delivery")
 
+    # Metrics
+    metrics_port: int = Field(0, ge=0, description="Port of the worker's metrics; 0 is off. The ingress has /metrics")
+    metrics_host: str = Field("127.0.0.1", description="Address the worker's metrics are served on")
+
     # Operators' pages and notifications
     public_url: str = Field("", description="Address at which people reach the ingress; needed for Gitea sign-in")
     gitea_public_url: str = Field("", description="Address of Gitea as people reach it; default CCWEB_GITEA_URL")

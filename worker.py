@@ -16,6 +16,7 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
+import metrics
 import preflight
 import schedules
 from activities.audit import AuditActivities
@@ -43,6 +44,7 @@ from workflows.session import Session
 
 WORKFLOWS = (Session, AgentTask, Repository, Control, Reconcile, AuditExport)
 log = logging.getLogger("ccweb.worker")
+_NAME = "ccweb-worker"
 _BACKOFF = (1, 2, 5, 10, 30)
 """Waits between attempts to reach Temporal; seconds."""
 _LONGEST_DETACH = 10.0
@@ -149,6 +151,13 @@ async def run(settings: Settings) -> None:
         StoppedError: a signal came while it waited.
     """
     check_settings(settings)
+    pump = metrics.configure(_NAME)
+    with metrics.serving(settings.metrics_host, settings.metrics_port):
+        async with metrics.pumping(pump):
+            await _work(settings)
+
+
+async def _work(settings: Settings) -> None:
     asked = stop_signal()
     client = await unless_stopped(asked, connect_when_up())
     async with GiteaClient(settings) as gitea, asyncio.TaskGroup() as running:
@@ -184,7 +193,7 @@ async def connect_when_up() -> Client:
     """
     for delay in itertools.chain(_BACKOFF, itertools.repeat(_BACKOFF[-1])):
         try:
-            client = await connect("ccweb-worker")
+            client = await connect(_NAME)
             await check(client)
         except TemporalUnavailableError as error:
             log.warning("%s; trying again in %g s", error.detail, delay)

@@ -1,4 +1,6 @@
-"""The HTTP application: Gitea's webhook, the operators' API and pages, liveness (design sections 8 and 13)."""
+"""The HTTP application: Gitea's webhook, the operators' API and pages, liveness (design sections 8, 10 and 13)."""
+
+import asyncio
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -7,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from temporalio.client import Client
 
+import metrics
 from connection import TemporalUnavailableError
 from domain.errors import CcwebError, ErrorCode
 from gateway import Gateway
@@ -39,6 +42,7 @@ def create_app(settings: Settings, client: Client) -> FastAPI:
         for spelled in (path, f"{path}/"):
             app.router.add_route(spelled, webhook.handle, methods=["POST"])
     app.router.add_route("/healthz", healthz, methods=["GET"])
+    app.router.add_route("/metrics", exposed, methods=["GET"])
     app.state.settings = settings
     app.state.operators = Operators(settings.state_dir / OPERATORS_FILE)
     app.include_router(control.router)
@@ -56,6 +60,11 @@ async def described(request: Request) -> Response:
 async def healthz(_: Request) -> Response:
     """The process answers."""
     return JSONResponse({"status": "ok"})
+
+
+async def exposed(_: Request) -> Response:
+    """The metrics of this process for Prometheus."""
+    return Response(await asyncio.to_thread(metrics.exposition), media_type=metrics.CONTENT_TYPE)
 
 
 async def readyz(request: Request) -> Response:

@@ -9,6 +9,7 @@ import uvicorn
 from temporalio.client import Client
 from uvicorn.loops.auto import auto_loop_factory
 
+import metrics
 import ports
 from connection import TemporalUnavailableError, connect
 from gateway import DEADLINE
@@ -31,6 +32,12 @@ async def run(settings: Settings) -> None:
         SettingsError: no webhook secret is set, Temporal's address is wrong, or the port cannot be opened.
     """
     check(settings)
+    pump = metrics.configure(_NAME)
+    async with metrics.pumping(pump):
+        await _serve(settings)
+
+
+async def _serve(settings: Settings) -> None:
     with listen(settings) as listener:
         client = await _client()
         log.info("ingress started", extra={"host": settings.ingress_host, "port": listener.getsockname()[1]})

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,10 +11,12 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+import metrics
 from connection import TemporalUnavailableError
 from domain import ids
 from domain.errors import ErrorCode
 from domain.events import Poke, ResourceClosed, TaskEvent
+from domain.metrics import DELIVERIES, DELIVERY_DURATION
 from domain.subjects import Act, Subject
 from domain.triggers import MAX_TITLE, Decision, DecisionCode, DecisionKind, task_event
 from gateway import Gateway, deadline
@@ -42,6 +45,13 @@ class Webhook:
 
     async def handle(self, request: Request) -> Response:
         """Answers one delivery; 2xx for a trigger only once it is in Temporal's history."""
+        began = time.monotonic()
+        try:
+            return await self._answer(request)
+        finally:
+            metrics.record(DELIVERY_DURATION, time.monotonic() - began)
+
+    async def _answer(self, request: Request) -> Response:
         with _TRACER.start_as_current_span("POST /api/gitea/webhook", kind=trace.SpanKind.SERVER):
             received_at = datetime.now(UTC)
             body, decision = await self._judge(request)
@@ -53,6 +63,7 @@ class Webhook:
                 return await self._hand_over(gateway, decision, payload_hash(body), received_at)
             except TemporalUnavailableError as error:
                 _LOG.warning("not taken: %s", error, extra=_ids(decision))
+                _count("unavailable", error.code)
                 return problem(error.code, headers={"Retry-After": "5"})
 
     async def _judge(self, request: Request) -> tuple[bytes, Decision]:
@@ -73,8 +84,9 @@ class Webhook:
     def _decline(self, decision: Decision, digest: str, remote: str) -> Response:
         self._audit.record(decision, digest, remote)
         _LOG.info("%s: %s", decision.decision, decision.code, extra=_ids(decision))
+        status = "ignored" if decision.decision is DecisionKind.IGNORE else "rejected"
+        _count(status, decision.code)
         if decision.http_status == 200:
-            status = "ignored" if decision.decision is DecisionKind.IGNORE else "rejected"
             return _said(status, decision, decision.code, reason=decision.reason)
         return problem(ErrorCode(decision.code), decision.detail if decision.http_status == 400 else "")
 
@@ -99,6 +111,7 @@ class Webhook:
                 traceparent=_traceparent(),
             )
             fresh = await gateway.deliver(event)
+        _count("accepted" if fresh else "duplicate", decision.code)
         return _taken(event) if fresh else _duplicate(event)
 
     async def _closed(
@@ -117,6 +130,7 @@ class Webhook:
         declined = Decision(code, decision.delivery_id, decision.event_type, decision.subject)
         self._audit.record(declined, digest)
         _LOG.info("rejected: %s", code, extra=_ids(decision))
+        _count("rejected", code)
         if self._settings.disabled_policy == "ignore":
             return _said("ignored", decision, code, reason=declined.reason)
         return problem(ErrorCode.REPOSITORY_DISABLED)
@@ -160,7 +174,13 @@ def _poke(decision: Decision, subject: Subject, repo_key: str, digest: str, rece
 
 def _poked(decision: Decision, told: bool) -> Response:
     _LOG.info("%s, session told: %s", decision.code, told, extra=_ids(decision))
-    return _said("poked" if told else "ignored", decision, decision.code, reason=decision.reason)
+    status = "poked" if told else "ignored"
+    _count(status, decision.code)
+    return _said(status, decision, decision.code, reason=decision.reason)
+
+
+def _count(outcome: str, reason: str) -> None:
+    metrics.add(DELIVERIES, {"outcome": outcome, "reason": reason})
 
 
 def _taken(event: TaskEvent) -> Response:
