@@ -24,6 +24,7 @@ from activities.codex import CodexActivities
 from activities.commands import CommandActivities
 from activities.failures import FailureInterceptor
 from activities.gitea import GiteaActivities
+from activities.notify import NotifyActivities
 from activities.reconcile import ReconcileActivities
 from activities.replies import ReplyActivities
 from activities.reviews import ReviewActivities
@@ -96,6 +97,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
         commands.check_command,
         commands.acknowledge,
         reconciler.reconcile,
+        NotifyActivities(settings).notify,
     ]
     own: list[Callable[..., Any]] = [
         workspace.prepare_workspace,

@@ -45,6 +45,7 @@ _ACTIVITIES = {
     "admit": "task.admit",
     "post_receipt": "comment.post",
     "acknowledge": "comment.acknowledge",
+    "notify": "people.notify",
     "prepare_workspace": "workspace.prepare",
     "settle_workspace": "workspace.settle",
     "run_turn": "turn.run",

@@ -639,3 +639,14 @@ class AuditExported(Record):
     seq: int
     head: str
     added: int
+
+
+class Notice(Record):
+    """What a person should know: input of `notify`. Holds ids and codes only, no text that somebody wrote."""
+
+    kind: Literal["failed", "failed_reply", "blocked", "budget", "stuck", "found"]
+    task_id: str = ""
+    session_key: str = ""
+    error_code: ErrorCode | None = None
+    count: int = 1
+    """How many the reconciler found."""

@@ -27,7 +27,7 @@ from operations import commands, reads, trail
 from operations.commands import Order
 from operations.costs import costs
 from operations.operators import Operators, Role
-from operations.records import ControlResult
+from operations.records import ControlResult, Overview
 from settings import Settings
 
 _HEADERS = {
@@ -117,7 +117,13 @@ class Pages:
             groups[group if group in groups else "ended"].append(task)
         groups["ended"] = [task for task in groups["ended"] if task.state is not TaskState.FAILED][:8]
         shown = web_view.chart(spent) if spent.total else None
-        return {"overview": overview, "groups": {**groups, "failed": lost}, "costs": spent, "chart": shown}
+        return {
+            "overview": overview,
+            "groups": {**groups, "failed": lost},
+            "costs": spent,
+            "chart": shown,
+            "counts": _counts(overview),
+        }
 
     async def tasks(self, request: Request, session: Session) -> Response:
         wish = {name: request.query_params.get(name) or None for name in ("repo", "state", "cursor")}
@@ -239,6 +245,16 @@ class Pages:
             raise CcwebError(ErrorCode.UNAUTHENTICATED)
 
         return self._shown(signed_in)
+
+
+def _counts(overview: Overview) -> dict[str, int]:
+    """How many tasks are in each group now, and how many failed in the last day."""
+    counts = dict.fromkeys(("running", "queued", "waiting", "blocked", "failed"), 0)
+    for state, number in overview.open_tasks.items():
+        counts[web_view.group_of(state)] += number
+    ended = overview.ended_last_day
+    counts["failed"] = ended.get(TaskState.FAILED, 0) + ended.get(TaskState.FAILED_REPLY, 0)
+    return counts
 
 
 def _state(name: str | None) -> TaskState | None:

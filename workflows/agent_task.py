@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -32,6 +32,14 @@ S = TaskState
 _MAX_RETRY_WAIT = 3600.0
 _MAX_REQUEST_BACKOFF = 900.0
 _FOLD_PATIENCE = timedelta(seconds=10)
+
+
+NoticeKind = Literal["failed", "failed_reply", "blocked", "budget"]
+_NOTICES: dict[TaskState, NoticeKind] = {
+    S.FAILED: "failed",
+    S.FAILED_REPLY: "failed_reply",
+    S.BLOCKED_WORKSPACE: "blocked",
+}
 
 
 class StopRequested(Exception):  # noqa: N818 - it is no error
@@ -61,6 +69,7 @@ class AgentTask:
         self._noted = False
         self._resource_closed = False
         self._fenced = True
+        self._telling: list[asyncio.Task[None]] = []
         self._states: dict[TaskState, Callable[[], Awaitable[Next]]] = {
             S.RECEIVED: self._received,
             S.QUEUED: self._queued,
@@ -98,6 +107,7 @@ class AgentTask:
                 await self._move(await self._next())
             if self._task.owes_a_word:
                 await self._say_the_end()
+            await asyncio.gather(*self._telling)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run must end and say so
             workflow.logger.exception("the task broke")
             await self._break(error)
@@ -117,6 +127,12 @@ class AgentTask:
             await self._release()
         self._task.move(to)
         self._show()
+        if kind := _NOTICES.get(to.state):
+            self._tell(kind)
+
+    def _tell(self, kind: NoticeKind) -> None:
+        """Beside the walk: people are told even while Gitea is away, and nothing waits for that but the end."""
+        self._telling.append(asyncio.create_task(calls.notify(self._task.notice(kind))))
 
     def _show(self) -> None:
         workflow.set_current_details(details.page(self._task))
@@ -193,6 +209,7 @@ class AgentTask:
         self._task.seen = None
         self._task.used_up = used_up
         self._granted = None
+        self._tell("budget")
         return outcomes.after_budget_question(found)
 
     async def _waiting_user(self) -> Next:

@@ -205,6 +205,23 @@ async def acknowledge(ack: events.CommandAck) -> None:
     )
 
 
+async def notify(notice: events.Notice) -> None:
+    """Tells people about it; whatever comes of that changes nothing for the task."""
+    if not workflow.patched("notify"):
+        return
+    try:
+        await workflow.execute_activity(
+            "notify",
+            notice,
+            start_to_close_timeout=timedelta(seconds=30),
+            schedule_to_close_timeout=timedelta(minutes=1),
+            retry_policy=_BRIEF,
+            summary=f"tell people: {notice.kind}",
+        )
+    except ActivityError as error:
+        workflow.logger.warning("nobody was told that a task is %s: %s", notice.kind, failure_of(error).text)
+
+
 async def settle_workspace(host: str, policy: TaskPolicy, request: events.SettleRequest) -> events.Settled:
     settled: events.Settled = await workflow.execute_activity(
         "settle_workspace",

@@ -7,7 +7,7 @@ leaves the watermarks as they were. The Schedule is the kill switch: pause it.
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from domain.events import ReconcileReport, ReconcileRequest, ReconcileStart, ReconcileState
+    from domain.events import Notice, ReconcileReport, ReconcileRequest, ReconcileStart, ReconcileState
 
 from workflows import calls
 
@@ -21,12 +21,19 @@ class Reconcile:
         state = start.state or _last() or ReconcileState(installed_at=workflow.now())
         report = await calls.reconcile(ReconcileRequest(state=state, now=workflow.now(), dry_run=start.dry_run))
         workflow.set_current_details(_page(report))
+        if (found := _finds(report)) and not report.dry_run:
+            await calls.notify(Notice(kind="found", count=found))
         return report
 
 
 def _last() -> ReconcileState | None:
     last = workflow.get_last_completion_result(ReconcileReport)
     return last.state if last else None
+
+
+def _finds(report: ReconcileReport) -> int:
+    """What was really missing; a delivery that came late after all was not."""
+    return sum(find.kind in {"delivered", "answer_posted"} for find in report.finds)
 
 
 def _page(report: ReconcileReport) -> str:

@@ -1,6 +1,6 @@
 """What an AgentTask knows about itself, and the requests made from it. Holds no control flow."""
 
-from typing import Any
+from typing import Any, Literal
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
@@ -214,6 +214,15 @@ class TaskRecord:
         last = self.moves[-1]
         stopped = self.state in {TaskState.CANCELLED, TaskState.ABORTED}
         return self._comment(self.state, error_code=last.error_code, text=last.reason if stopped else "")
+
+    def notice(self, kind: Literal["failed", "failed_reply", "blocked", "budget"]) -> events.Notice:
+        """Of the move that was made last."""
+        return events.Notice(
+            kind=kind,
+            task_id=self.event.task_id,
+            session_key=self.event.session_key,
+            error_code=self.moves[-1].error_code,
+        )
 
     def _comment(
         self,

@@ -167,11 +167,13 @@ async def _faint(page: Page) -> list[str]:
 
 
 _CONTRAST = """() => {
-  const light = c => { const v = c.slice(0, 3).map(x => x / 255).map(x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4);
+  const light = c => {
+    const v = c.slice(0, 3).map(x => x / 255).map(x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4);
     return .2126 * v[0] + .7152 * v[1] + .0722 * v[2]; };
   const parts = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
   const behind = node => { for (let at = node; at; at = at.parentElement) {
-    const c = parts(getComputedStyle(at).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+    const c = parts(getComputedStyle(at).backgroundColor); if (c.length < 4 || c[3] > 0) return c; }
+    return [255, 255, 255]; };
   const found = [];
   for (const node of document.querySelectorAll('main *, header *')) {
     const said = [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());

@@ -120,6 +120,7 @@ class Fakes:
             "check_command": lambda _: events.CommandCheck(allowed=True),
             "acknowledge": lambda _: None,
             "steer_turn": lambda _: True,
+            "notify": lambda _: None,
         }
         return defaults[name](request)
 
@@ -174,6 +175,10 @@ class Fakes:
         await self._run(ack, None)
 
     @activity.defn
+    async def notify(self, notice: events.Notice) -> None:
+        await self._run(notice, None)
+
+    @activity.defn
     async def steer_turn(self, request: events.SteerRequest) -> bool:
         return await self._run(request, None)  # type: ignore[no-any-return]
 
@@ -187,6 +192,7 @@ class Fakes:
             self.list_reviews,
             self.check_command,
             self.acknowledge,
+            self.notify,
         ]
 
     @property
