@@ -13,6 +13,7 @@ import typer
 from domain.errors import CcwebError, lines
 from operations import cli as operations_cli
 from operations import terminal
+from operations.asking import ask
 
 if TYPE_CHECKING:
     from settings import Settings
@@ -77,6 +78,39 @@ def dev() -> None:
     from dev import run  # noqa: PLC0415
 
     _serve(run)
+
+
+@app.command()
+def reconcile(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be found; change nothing")] = False,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Look now for what Gitea never delivered; the Schedule does so by itself. A dry run needs a worker."""
+    import schedules  # noqa: PLC0415
+
+    with terminal.failing_clearly():
+        if dry_run:
+            report = ask(lambda client, _: schedules.reconcile_dry_run(client))
+            terminal.say(report.model_dump(mode="json"), as_json, lambda: terminal.reconciled(report))
+        else:
+            ask(lambda client, _: schedules.reconcile_now(client))
+            terminal.say({"triggered": True}, as_json, lambda: "asked; the run shows in Temporal what it found")
+
+
+@app.command()
+def replay(
+    workflow_id: Annotated[str, typer.Argument(help="A taskId, or session/..., repository/..., control/default")],
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Replay a workflow's history on this code: whether an upgrade would break it. Runs nothing for real."""
+    from replaying import replay as replay_one  # noqa: PLC0415
+
+    with terminal.failing_clearly():
+        fault = ask(lambda client, _: replay_one(client, workflow_id))
+        found = {"workflowId": workflow_id, "ok": fault is None, "fault": fault}
+        terminal.say(found, as_json, lambda: "replays" if fault is None else f"BREAKS: {fault}")
+        if fault is not None:
+            raise typer.Exit(1)
 
 
 @app.command()

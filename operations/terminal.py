@@ -15,6 +15,7 @@ from rich.table import Table
 
 from domain.audit import AuditEvent
 from domain.errors import CcwebError, ErrorCode
+from domain.events import ReconcileReport
 from operations.archive import Report
 from operations.findings import Finding
 from operations.records import ControlResult, Overview, TaskDetail, TaskPage
@@ -162,6 +163,13 @@ def report(found: Report) -> str:
     head = f"{found.head.seq} lines, head {found.head.hash}"
     cut = [f"an unfinished last line of {found.cut} bytes; the next export removes it"] if found.cut else []
     return "\n".join([f"{'sound' if found.ok else 'BROKEN'}: {head}", *cut, *found.problems])
+
+
+def reconciled(found: ReconcileReport) -> str:
+    rows = [(one.kind, one.source_key, one.task_id, one.author, one.session_key) for one in found.finds]
+    lines = [f"looked at {found.looked_at} texts in {found.repositories} repositories"]
+    lines += [_table(("find", "source", "task", "author", "resource"), rows)] if rows else ["nothing was missed"]
+    return "\n".join([*lines, *(f"! {error}" for error in found.errors)])
 
 
 def _code(task: Any) -> str:

@@ -17,8 +17,10 @@ from settings import Settings
 AREA = "webhook"
 EVENTS = (
     "issues_only",
+    "issue_assign",
     "issue_comment",
     "pull_request_only",
+    "pull_request_assign",
     "pull_request_comment",
     "pull_request_review",
     "pull_request_sync",

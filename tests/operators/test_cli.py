@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from temporalio.client import WorkflowHandle
 from typer.testing import CliRunner
 
@@ -14,6 +15,7 @@ import embedded
 from domain.states import TaskState
 from tests.e2e.temporal_server import free_port
 from tests.operators.harness import Apis
+from tests.workflows.broken_task import BrokenTask
 from tests.workflows.fakes import found
 from tests.workflows.test_stops import in_blocked_workspace, in_running, in_waiting_user
 from tests.workflows.world import World, eventually
@@ -159,3 +161,22 @@ async def test_the_archive_is_exported_verified_and_searched_without_temporal(
     path.write_bytes(b"".join([*lines[:3], lines[3].replace(b'"system"', b'"nobody"', 1), *lines[4:]]))
     code, out, _ = await away.run("audit", "verify", "--offline")
     assert code == 1 and out.startswith("BROKEN") and ":4: was changed" in out
+
+
+async def test_a_history_replays_on_this_code(world: World, address: str, state_dir: Path) -> None:
+    ccweb = Ccweb(address, state_dir)
+    task = await world.deliver(world.event())
+    await world.end(task)
+    assert await ccweb.json("replay", task.id) == {"workflowId": task.id, "ok": True, "fault": None}
+    assert (await ccweb.json("replay", world.session(world.event()).id))["ok"]
+    assert (await ccweb.run("replay", "gitea-task-0123456789abcdef"))[0] == 3
+
+
+async def test_a_history_that_this_code_would_break_is_told(
+    world: World, address: str, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = await world.deliver(world.event())
+    await world.end(task)
+    monkeypatch.setattr("replaying.WORKFLOWS", (BrokenTask,))
+    broken = await Ccweb(address, state_dir).json("replay", task.id, code=1)
+    assert not broken["ok"] and "NondeterminismError" in broken["fault"]

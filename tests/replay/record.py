@@ -1,12 +1,11 @@
 """Records the histories that `test_histories.py` replays: `python -m tests.replay.record`.
 
-Run it only when a scenario is added. A change that breaks the replay of a recorded history breaks running
-sessions: it needs `workflow.patched`, not a new recording.
+It records the scenarios that are new and keeps the others. A change that breaks the replay of a recorded history
+breaks running sessions: it needs `workflow.patched`, not a new recording.
 """
 
 import asyncio
 import json
-import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -178,6 +177,20 @@ async def changed_while_it_waited(world: World) -> None:
     await world.end(waiting)
 
 
+async def operated_by_updates(world: World) -> None:
+    control = await world.client.start_workflow("Control", id="control/default", task_queue=world.queue)
+    for action in ("pause", "disable", "enable", "resume"):
+        order = {"actor": "admin:olga", "reason": "for a test", "repo": "octo/x", "requestId": f"r-{action}"}
+        await control.execute_update(action, order, id=f"r-{action}")
+    world.fakes.plan("verify_reply", found("question"))
+    task = await world.deliver(world.event())
+    await world.reaches(task, S.WAITING_USER)
+    order = {"actor": "admin:olga", "reason": "no answer", "requestId": "r-abort"}
+    await task.execute_update("abort", order, id="r-abort")
+    await task.execute_update("cancel", {**order, "requestId": "r-cancel"}, id="r-cancel")
+    await world.end(task)
+
+
 SCENARIOS: list[Callable[[World], Awaitable[None]]] = [
     succeeded,
     rest_fallback,
@@ -196,6 +209,7 @@ SCENARIOS: list[Callable[[World], Awaitable[None]]] = [
     more_budget,
     new_conversation,
     changed_while_it_waited,
+    operated_by_updates,
 ]
 
 
@@ -224,11 +238,11 @@ async def save(scenario: str, workflow_type: str, handle: WorkflowHandle[Any, An
 async def main(address: str) -> None:
     client = await Client.connect(address, data_converter=pydantic_data_converter)
     for scenario in SCENARIOS:
-        await record(client, scenario)
+        if not any(HISTORIES.glob(f"{scenario.__name__}.*")):
+            await record(client, scenario)
 
 
 if __name__ == "__main__":
-    shutil.rmtree(HISTORIES, ignore_errors=True)
-    HISTORIES.mkdir()
+    HISTORIES.mkdir(exist_ok=True)
     with dev_server() as running:
         asyncio.run(main(running))

@@ -119,6 +119,24 @@ def test_operators_and_people_are_named_as_who_moved_a_task() -> None:
     assert unblocked[0].actor == "admin:olga"
 
 
+def test_updates_stand_in_the_trail_with_who_asked_and_why() -> None:
+    events = trail("operated_by_updates")
+    told = {event.action: event for event in events if event.metadata.get("via") == "update"}
+    assert set(told) == {
+        "control.pause",
+        "control.disable",
+        "control.enable",
+        "control.resume",
+        "task.abort",
+        "task.cancel",
+    }
+    assert {event.actor for event in told.values()} == {"admin:olga"}
+    assert told["task.cancel"].metadata["requestId"] == "r-cancel"
+    assert told["task.cancel"].metadata["reason"] == "no answer"
+    cancelled = next(event for event in events if event.to_state == "cancelled" and event.action == "task.move")
+    assert cancelled.actor == "admin:olga"
+
+
 def test_failures_carry_their_code() -> None:
     def code(scenario: str, to: str) -> str | None:
         return next(event.error_code for event in trail(scenario) if event.to_state == to)
