@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Two cores run the whole suite at once: how long one example took says nothing.
+settings.register_profile("ccweb", deadline=None)
+settings.load_profile("ccweb")
 
 # Not under /tmp: the sandbox of model-run commands hides it, and Codex refuses a home there.
 SCRATCH = Path("/var/tmp")
