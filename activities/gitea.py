@@ -5,6 +5,7 @@ import logging
 from temporalio import activity
 
 from activities.authors import may_trigger
+from activities.waiting import heartbeats
 from clients.gitea import Comment, GiteaClient, Repository
 from domain import commands, marker, mentions, replies
 from domain.errors import ErrorCode, GiteaError
@@ -42,7 +43,8 @@ class GiteaActivities:
             GiteaError: gitea_unavailable, may be retried for long.
         """
         try:
-            return await self._admit(start.event)
+            async with heartbeats(self._settings):
+                return await self._admit(start.event)
         except GiteaError as error:
             if error.retryable:
                 raise
@@ -110,6 +112,10 @@ class GiteaActivities:
         Raises:
             GiteaError: may be retried when gitea_unavailable.
         """
+        async with heartbeats(self._settings):
+            return await self._post_receipt(request)
+
+    async def _post_receipt(self, request: CommentRequest) -> CommentPosted:
         name = request.repository.full_name
         if request.react_to is not None:
             await self._react(name, request.number, request.react_to)

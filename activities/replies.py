@@ -5,6 +5,7 @@ import time
 
 from temporalio import activity
 
+from activities.waiting import heartbeats
 from clients.gitea import GiteaClient
 from domain import marker, replies
 from domain.errors import GiteaError
@@ -25,7 +26,8 @@ class ReplyActivities:
     @activity.defn
     async def verify_reply(self, request: VerifyRequest) -> Verification:
         """Reads the discussion back; while Gitea fails it asks again for `budget` seconds, then says unknown."""
-        return await self._read_back(request)
+        async with heartbeats(self._settings):
+            return await self._read_back(request)
 
     @activity.defn
     async def post_fallback(self, request: FallbackRequest) -> Verification:
@@ -34,6 +36,10 @@ class ReplyActivities:
 
         A post that Gitea answered with success and that is not found afterwards is `missing`.
         """
+        async with heartbeats(self._settings):
+            return await self._post(request)
+
+    async def _post(self, request: FallbackRequest) -> Verification:
         look = _look(request.repository, request.number, request.task_id, request.round, request.budget)
         before = await self._read_back(look)
         if before.found != "missing":

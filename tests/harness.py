@@ -37,7 +37,9 @@ async def running_scene(directory: Path, **settings: str) -> AsyncIterator[Scene
     stack = Stack(directory, Ports.any(), settings=QUICK | settings)
     try:
         await stack.start_anywhere()
-        async with httpx.AsyncClient(timeout=20) as http:
+        # No connection is kept: its server may close it in the moment it is used again.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        async with httpx.AsyncClient(timeout=20, limits=limits) as http:
             scene = Scene(stack, http)
             await scene.seed()
             yield scene

@@ -21,6 +21,8 @@ with workflow.unsafe.imports_passed_through():
 
 _PATIENCE = timedelta(days=3)
 """How long Gitea may be down before an accepted task gives up."""
+_WORKER_LOST = timedelta(seconds=15)
+"""For what talks with Gitea: a person waits for it, whatever happens to the worker."""
 _HOST_AWAY = timedelta(minutes=10)
 _PREPARE = timedelta(hours=1)
 _SETTLE = timedelta(minutes=10)
@@ -75,6 +77,7 @@ async def admit(start: events.TaskStart) -> events.Admission:
         result_type=events.Admission,
         start_to_close_timeout=timedelta(minutes=2),
         schedule_to_close_timeout=_PATIENCE,
+        heartbeat_timeout=_WORKER_LOST,
         retry_policy=_PATIENT,
         summary=f"may {start.event.author} start the agent here?",
     )
@@ -88,6 +91,7 @@ async def post_receipt(request: events.CommentRequest) -> events.CommentPosted:
         result_type=events.CommentPosted,
         start_to_close_timeout=timedelta(minutes=1),
         schedule_to_close_timeout=_PATIENCE,
+        heartbeat_timeout=_WORKER_LOST,
         retry_policy=_PATIENT,
         summary="react" if request.reaction_only else f"receipt {request.state}",
     )
@@ -126,6 +130,7 @@ async def _read_back(
             request,
             result_type=events.Verification,
             start_to_close_timeout=timedelta(seconds=budget + 60),
+            heartbeat_timeout=_WORKER_LOST,
             retry_policy=_BRIEF,
             summary=summary,
         )

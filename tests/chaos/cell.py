@@ -200,8 +200,10 @@ STEPS: dict[str, Reach] = {
         fallback,
     )
 }
-WITHOUT_BRIDGE = frozenset({"signal_stored", "receipt_posted", "lease_granted", "clone", "read_back", "fallback"})
-"""Steps at which the session has no bridge yet, or no longer."""
+WITHOUT_BRIDGE = frozenset(
+    {"signal_stored", "receipt_posted", "lease_granted", "clone", "settle", "read_back", "fallback"}
+)
+"""Steps at which the session has no bridge yet, or no longer for sure."""
 
 
 def has(step_name: str, victim: str) -> bool:
