@@ -46,7 +46,7 @@ def create_app(settings: Settings, client: Client) -> FastAPI:
     app.state.settings = settings
     app.state.operators = Operators(settings.state_dir / OPERATORS_FILE)
     app.include_router(control.router)
-    Pages(settings, client, app.state.operators).register(app)
+    _add_pages(app, settings, client)
     app.router.add_route(f"{control.PREFIX}/openapi.json", described, methods=["GET"])
     app.router.add_route("/readyz", readyz, methods=["GET"])
     return app
@@ -55,6 +55,15 @@ def create_app(settings: Settings, client: Client) -> FastAPI:
 async def described(request: Request) -> Response:
     """The OpenAPI document of the operator API."""
     return JSONResponse(openapi.describe(request.app))
+
+
+def _add_pages(app: FastAPI, settings: Settings, client: Client) -> None:
+    pages = Pages(settings, client, app.state.operators)
+    pages.register(app)
+    if settings.oidc_client_id:
+        from ingress import web_oidc  # noqa: PLC0415 - only those load Authlib who use it
+
+        app.mount(web_oidc.PREFIX, web_oidc.application(settings, pages))
 
 
 async def healthz(_: Request) -> Response:

@@ -58,9 +58,9 @@ class Pages:
 
     def register(self, app: FastAPI) -> None:
         add = app.router.add_route
-        add("/login", self._shown(self.login), methods=["GET"])
-        add("/login", self._shown(self.signing_in), methods=["POST"])
-        add("/logout", self._shown(self.signing_out), methods=["POST"])
+        add("/login", self.shown(self.login), methods=["GET"])
+        add("/login", self.shown(self.signing_in), methods=["POST"])
+        add("/logout", self.shown(self.signing_out), methods=["POST"])
         add("/static/{name}", self.static, methods=["GET"])
         add("/", self._signed_in(self.overview), methods=["GET"])
         add("/parts/overview", self._signed_in(self.overview_part), methods=["GET"])
@@ -76,14 +76,14 @@ class Pages:
     async def login(self, request: Request) -> Response:
         if self.sessions.of(request):
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        return self._page(request, "login.html", problem=None)
+        return self.page(request, "login.html", problem=None)
 
     async def signing_in(self, request: Request) -> Response:
         must_be_ours(request)
         form = await _form(request)
         operator = self.sessions.by_token(form.get("token", ""))
         if operator is None:
-            return self._page(request, "login.html", HTTPStatus.UNAUTHORIZED, problem="token_wrong")
+            return self.page(request, "login.html", HTTPStatus.UNAUTHORIZED, problem="token_wrong")
         response = RedirectResponse("/", HTTPStatus.SEE_OTHER)
         self.sessions.sign_in(response, operator, secure=request.url.scheme == "https")
         return response
@@ -97,10 +97,10 @@ class Pages:
     # Reading
 
     async def overview(self, request: Request, session: Session) -> Response:
-        return self._page(request, "overview.html", session=session, **await self._overview())
+        return self.page(request, "overview.html", session=session, **await self._overview())
 
     async def overview_part(self, request: Request, session: Session) -> Response:
-        return self._page(request, "overview_part.html", session=session, **await self._overview())
+        return self.page(request, "overview_part.html", session=session, **await self._overview())
 
     async def _overview(self) -> dict[str, Any]:
         overview, newest, failed, unposted, spent = await asyncio.gather(
@@ -132,13 +132,13 @@ class Pages:
         )
         kept = {name: wish[name] for name in ("repo", "state") if wish[name]}
         more = f"?{urlencode({**kept, 'cursor': page.next_cursor})}" if page.next_cursor else None
-        return self._page(request, "tasks.html", session=session, tasks=page.tasks, more=more, wish=wish)
+        return self.page(request, "tasks.html", session=session, tasks=page.tasks, more=more, wish=wish)
 
     async def task(self, request: Request, session: Session) -> Response:
-        return self._page(request, "task.html", session=session, **await self._task(request))
+        return self.page(request, "task.html", session=session, **await self._task(request))
 
     async def task_part(self, request: Request, session: Session) -> Response:
-        return self._page(request, "task_part.html", session=session, **await self._task(request))
+        return self.page(request, "task_part.html", session=session, **await self._task(request))
 
     async def _task(self, request: Request) -> dict[str, Any]:
         task = await trail.task(self._client, request.path_params["task_id"])
@@ -157,7 +157,7 @@ class Pages:
         """A form that says what will happen and asks why."""
         action, target = _wish(request.query_params.get("action", ""), request.query_params.get("target", ""))
         _must_be_allowed(session, action)
-        return self._page(
+        return self.page(
             request, "act.html", session=session, action=action, target=target, request_id=uuid.uuid4().hex
         )
 
@@ -189,7 +189,7 @@ class Pages:
 
     # Rendering
 
-    def _page(self, request: Request, template: str, status: int = HTTPStatus.OK, **more: Any) -> HTMLResponse:
+    def page(self, request: Request, template: str, status: int = HTTPStatus.OK, **more: Any) -> HTMLResponse:
         language = web_texts.language_of(request)
         values = {
             "session": None,
@@ -217,9 +217,9 @@ class Pages:
         session = self.sessions.of(request)
         told = TEXTS[error.code]
         status = status_of(error.code)
-        return self._page(request, "problem.html", status, session=session, told=told, detail=error.detail)
+        return self.page(request, "problem.html", status, session=session, told=told, detail=error.detail)
 
-    def _shown(self, handler: Handler) -> Handler:
+    def shown(self, handler: Handler) -> Handler:
         """Shows expected failures as pages, not as JSON."""
 
         async def shown(request: Request) -> Response:
@@ -244,7 +244,7 @@ class Pages:
                 return RedirectResponse("/login", HTTPStatus.SEE_OTHER)
             raise CcwebError(ErrorCode.UNAUTHENTICATED)
 
-        return self._shown(signed_in)
+        return self.shown(signed_in)
 
 
 def _counts(overview: Overview) -> dict[str, int]:

@@ -20,7 +20,6 @@ TEXTS: dict[str, tuple[str, str]] = {
         "由 `ccweb operator add` 输出的令牌。只发送一次，浏览器不保存。",
     ),
     "token_wrong": ("This token is not known.", "令牌无效。"),
-    "login_unknown": ("This Gitea login is no operator of ccweb.", "该 Gitea 账号不是 ccweb 操作员。"),
     "oidc_failed": ("Gitea did not confirm the sign-in. Try again.", "Gitea 未确认登录，请重试。"),
     "skip": ("Skip to content", "跳到正文"),
     "other_language": ("中文", "English"),
