@@ -86,6 +86,7 @@ def workers(client: Client, settings: Settings, gitea: GiteaClient) -> list[Work
         temporal.recover_repository,
         temporal.pick_host,
         temporal.probe_task,
+        temporal.read_end,
         temporal.request_lease,
         temporal.read_control,
         temporal.terminate_stuck,

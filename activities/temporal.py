@@ -4,8 +4,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+)
 from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from domain import ids, search_attributes
@@ -17,6 +25,9 @@ from domain.events import (
     Recovered,
     RepositoryStart,
     SessionStart,
+    TaskEnd,
+    TaskResult,
+    TaskStart,
 )
 from domain.states import NEEDS_LEASE, TaskState
 from settings import Settings
@@ -77,6 +88,15 @@ class TemporalActivities:
                 return HolderProbe(status="missing")
             raise
         return _probe(described, self._settings.stuck_after)
+
+    @activity.defn
+    async def read_end(self, task_id: str) -> TaskEnd:
+        """What a closed task was asked, from its history, and the result that it left; none when it was killed."""
+        handle = self._client.get_workflow_handle(task_id, result_type=TaskResult)
+        first = await anext(aiter(handle.fetch_history_events(page_size=1, rpc_timeout=_RPC)))
+        payloads = first.workflow_execution_started_event_attributes.input.payloads
+        (start,) = await self._client.data_converter.decode(payloads, [TaskStart])
+        return TaskEnd(event=start.event, result=await _result(handle))
 
     @activity.defn
     async def request_lease(self, ask: LeaseAsk) -> None:
@@ -164,6 +184,14 @@ class TemporalActivities:
                 return None
             raise
         return LeaseRequest(lease_id=lease_id, task_id=task_id) if lease_id else None
+
+
+async def _result(handle: WorkflowHandle[Any, TaskResult]) -> TaskResult | None:
+    try:
+        return await handle.result(rpc_timeout=_RPC)
+    except WorkflowFailureError as error:
+        details = error.cause.details if isinstance(error.cause, ApplicationError) else ()
+        return TaskResult.model_validate(details[0]) if details else None
 
 
 def _probe(described: WorkflowExecutionDescription, stuck_after: float) -> HolderProbe:

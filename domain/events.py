@@ -566,6 +566,13 @@ class HolderProbe(Record):
     state: TaskState | None = None
 
 
+class TaskEnd(Record):
+    """Answer of `read_end`: what a closed task was asked, and what it left if it ended by itself."""
+
+    event: TaskEvent
+    result: TaskResult | None = None
+
+
 class Recovered(Record):
     """Answer of `recover_session` and `recover_repository` for a run that carries nothing."""
 

@@ -301,6 +301,18 @@ async def probe_task(task_id: str) -> events.HolderProbe:
     return probe
 
 
+async def read_end(task_id: str) -> events.TaskEnd:
+    end: events.TaskEnd = await workflow.execute_local_activity(
+        "read_end",
+        task_id,
+        result_type=events.TaskEnd,
+        start_to_close_timeout=timedelta(seconds=10),
+        retry_policy=_LOCAL,
+        summary=f"how did {task_id} end?",
+    )
+    return end
+
+
 async def terminate_stuck(task_id: str) -> None:
     await workflow.execute_activity(
         "terminate_stuck",

@@ -40,7 +40,7 @@ with workflow.unsafe.imports_passed_through():
 from workflows import attributes, calls
 from workflows.signals import parse
 
-_FIRST_PROBE = 15.0
+_FIRST_PROBE = 5.0
 _LAST_PROBE = 3600.0
 _MOST_CARRIED = 1_000_000
 """Bytes of the inbox in the input of the next run; Temporal takes 2 MB in all."""
@@ -165,7 +165,7 @@ class Session:
         for task_id in recovered.running:
             if (await calls.probe_task(task_id)).state is TaskState.WAITING_USER:
                 self._book.waits(task_id, True)
-            self._watch(task_id, self._follow(task_id, None))
+            self._watch(task_id, self._follow(task_id))
 
     async def _open(self, delivered: TaskEvent | Poke) -> None:
         """In the order of arrival: an assignment after an unassignment is another one."""
@@ -309,9 +309,11 @@ class Session:
                 await calls.signal(event.task_id, "resource_closed", True)
 
     async def _adopt(self, event: TaskEvent) -> None:
-        """The task exists from an earlier run: a closed one answers for the event, a running one is followed."""
-        if event.task_id not in self._watches and (await calls.probe_task(event.task_id)).status == "running":
-            self._watch(event.task_id, self._follow(event.task_id, event))
+        """The task exists from an earlier run: one that runs, or was killed unseen, is followed to its end; one that
+        ended by itself answers for the event.
+        """
+        if event.task_id not in self._watches and (await calls.probe_task(event.task_id)).status != "closed":
+            self._watch(event.task_id, self._follow(event.task_id))
 
     def _watch(self, task_id: str, work: Coroutine[Any, Any, None]) -> None:
         self._watches[task_id] = asyncio.create_task(self._until_closed(task_id, work))
@@ -336,16 +338,21 @@ class Session:
             result = ended
         await self._after(event, result)
 
-    async def _follow(self, task_id: str, event: TaskEvent | None) -> None:
-        """Looks at a task that is no child of this run, less and less often, until it is closed."""
+    async def _follow(self, task_id: str) -> None:
+        """Looks at a task that is no child of this run, less and less often, until it is closed; then it counts as
+        a child that ended.
+        """
         delay = _FIRST_PROBE
         while (probe := await calls.probe_task(task_id)).status in {"running", "stuck"}:
             await workflow.sleep(delay, summary=f"follow {task_id}")
             delay = min(delay * 2, _LAST_PROBE)
-        if probe.status == "killed" and event is not None:
-            await self._after_terminated(event)
-        elif probe.status == "killed":
-            await self._free_lease(task_id)
+        if probe.status == "missing":
+            return
+        end = await calls.read_end(task_id)
+        if end.result is None:
+            await self._after_terminated(end.event)
+        else:
+            await self._after(end.event, end.result)
 
     async def _after(self, event: TaskEvent, result: TaskResult) -> None:
         self._book.ended(event, result)
@@ -378,7 +385,7 @@ class Session:
     async def _heed(self, report: TaskWaiting) -> None:
         """A task waits for an answer: the oldest comment that no turn has begun on is one."""
         if report.task_id not in self._watches:
-            self._watch(report.task_id, self._follow(report.task_id, None))
+            self._watch(report.task_id, self._follow(report.task_id))
         self._book.learn(report.thread_id if report.epoch == self._book.epoch else None, report.host)
         self._remember()
         self._book.waits(report.task_id, report.waiting)

@@ -222,3 +222,34 @@ async def test_a_request_edited_and_a_repository_renamed_while_it_waited_count_a
     assert (await _behind_another(world, changed)).state is S.SUCCEEDED
     turn = world.fakes.calls["run_turn"][-1]
     assert (turn.instruction, turn.repository.name) == ("edited", "renamed")
+
+
+async def test_a_task_that_outlived_its_session_leaves_what_it_leaves_to_the_next(world: World) -> None:
+    """Terminating a session cancels its tasks; an answer that one of them no longer takes becomes a task."""
+    asked = await in_waiting_user(world)
+    await world.session(world.event()).terminate()
+    late = world.event("the answer that came too late")
+    ended = await world.end(asked)
+    task = await world.deliver(late)
+
+    assert ended.state is S.CANCELLED
+    assert (await world.end(task)).state is S.SUCCEEDED
+    assert len(world.fakes.receipts(S.CANCELLED)) == 1
+
+
+async def test_an_adopted_task_that_is_terminated_is_told_once(world: World) -> None:
+    world.fakes.plan("run_turn", world.fakes.hold("turn"))
+    event = world.event()
+    outside = events.TaskStart(event=event)
+    task = await world.client.start_workflow(
+        "AgentTask",
+        outside,
+        id=event.task_id,
+        task_queue=world.queue,
+        search_attributes=of_task(event),
+    )
+    await world.fakes.entered["turn"].wait()
+    await world.deliver(event)
+    await world.seen_in_lists()
+    await task.terminate()
+    await eventually(lambda: len(world.fakes.receipts(S.FAILED)) == 1, 40)

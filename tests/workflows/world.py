@@ -174,6 +174,7 @@ async def working(world: World, tasks: Sequence[type] = (AgentTask,)) -> AsyncIt
         temporal.recover_repository,
         temporal.pick_host,
         temporal.probe_task,
+        temporal.read_end,
         temporal.request_lease,
         temporal.read_control,
         temporal.terminate_stuck,
