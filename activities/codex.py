@@ -74,8 +74,10 @@ class CodexActivities:
         settings = self._settings
         layout = Layout.of_session(settings, request.session_key)
         try:
-            await codex_turn.quiet_others(client, str(layout.root), request.thread_id)
-            known = request.model_copy(update={"thread_id": progress.thread_id})
+            # By its name, since a first turn's thread is not in the request: the attempt before us may have begun it.
+            own = progress.thread_id or await codex_thread.find(client, codex_thread.thread_name(request))
+            await codex_turn.quiet_others(client, str(layout.root), own)
+            known = request.model_copy(update={"thread_id": own})
             progress.thread_id, new = await codex_thread.open_thread(client, settings, known)
             progress.new_thread = progress.new_thread or new
             turn = await codex_turn.join_or_start(client, settings, request, progress)

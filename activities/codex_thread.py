@@ -115,12 +115,14 @@ def _profile(settings: Settings, layout: Layout) -> dict[str, Any]:
 async def open_thread(client: CodexClient, settings: Settings, request: TurnRequest) -> tuple[str, bool]:
     """The session's thread, loaded in the app-server with this turn's configuration, and whether it is new.
 
+    `request.thread_id` is the one to take up, as `find` finds it.
+
     Raises:
         CodexError: the bridge or gitea-mcp did not start (mcp_*), the configuration was refused
             (codex_config_invalid), another process has the thread (app_server_timeout, may be retried).
     """
     params = thread_params(settings, request)
-    known = request.thread_id or await find(client, thread_name(request))
+    known = request.thread_id
     if known and await _resume(client, known, params):
         return known, False
     try:

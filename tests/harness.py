@@ -97,6 +97,21 @@ async def state_of(client: Client, task_id: str) -> str:
     return str(description.search_attributes["CcwebState"][0])
 
 
+async def until_held_again(scene: Scene, comment_id: int) -> None:
+    """Waits until another attempt of the turn's activity is at work: the next worker has the turn."""
+    handle = (await temporal(scene)).get_workflow_handle(await task_of_comment(scene, comment_id))
+
+    async def held() -> bool:
+        pending = (await handle.describe()).raw_description.pending_activities
+        return any(
+            one.attempt > 1 and one.last_heartbeat_time.ToNanoseconds() > one.last_started_time.ToNanoseconds() > 0
+            for one in pending
+            if one.activity_type.name == "run_turn"
+        )
+
+    await until(held, 60, "the next attempt of the turn")
+
+
 async def finished(scene: Scene, comment_id: int, limit: float = 60) -> str:
     """Waits for the task of a comment to end; returns its final state."""
     task_id = await task_of_comment(scene, comment_id)

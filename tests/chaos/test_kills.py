@@ -18,6 +18,7 @@ from tests.harness import (
     task_of_comment,
     turns_asked,
     until_asked,
+    until_held_again,
 )
 
 HELD: list[dict[str, Any]] = [
@@ -41,6 +42,7 @@ async def test_a_worker_killed_in_mid_turn_attaches_to_the_same_turn(state_dir: 
         comment = await held_turn(scene)
         await scene.stack.kill("worker")
         await scene.stack.start("worker")
+        await until_held_again(scene, comment)
         await release(scene, "held")
         assert await finished(scene, comment) == "succeeded"
         answer = await assert_one_receipt_and_one_answer(scene, comment)
