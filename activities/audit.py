@@ -5,8 +5,10 @@ import logging
 from temporalio import activity
 from temporalio.client import Client
 
+import metrics
 from activities.waiting import heartbeats
 from domain.events import AuditExported, AuditExportStart
+from domain.metrics import AUDIT_HEAD, AUDIT_LINES
 from operations.export import export
 from settings import Settings
 
@@ -27,9 +29,7 @@ class AuditActivities:
         async with heartbeats(self._settings):
             done = await export(self._client, self._settings)
         exported = AuditExported(seq=done.head.seq, head=done.head.hash, added=done.added)
-        meter = activity.metric_meter()
-        meter.create_gauge("ccweb_audit_lines", "Lines in the audit archive").set(exported.seq)
-        head = meter.create_gauge("ccweb_audit_head", f"First {_HEAD_DIGITS} hex digits of the newest line's hash")
-        head.set(int(exported.head[:_HEAD_DIGITS], 16))
+        metrics.record(AUDIT_LINES, exported.seq)
+        metrics.record(AUDIT_HEAD, int(exported.head[:_HEAD_DIGITS], 16))
         _LOG.info("audit exported", extra={"auditSeq": exported.seq, "auditHead": exported.head, "added": done.added})
         return exported

@@ -109,6 +109,12 @@ RECONCILER_ERRORS = Metric(
     "ccweb.reconciler.errors", "counter", "{repository}", "worker", "Repositories that a look could not finish"
 )
 
+AUDIT_LINES = Metric("ccweb.audit.lines", "gauge", "{line}", "worker", "Lines in this host's audit archive")
+AUDIT_HEAD = Metric(
+    "ccweb.audit.head", "gauge", "1", "worker",
+    "First 12 hex digits of the newest line's hash, as a number: what was once seen here can be looked for",
+)  # fmt: skip
+
 METRICS = tuple(one for one in list(globals().values()) if isinstance(one, Metric))
 
 TEMPORAL = {
