@@ -40,6 +40,7 @@ async def run(settings: Settings) -> None:
         async with _running() as running:
             await unless_stopped(asked, _start(_programs(settings), running))
             console.print(f"Webhook URL  http://{settings.ingress_host}:{settings.ingress_port}/api/gitea/webhook")
+            console.print(f"Operators    http://{settings.ingress_host}:{settings.ingress_port}/")
             console.print(f"Temporal     http://127.0.0.1:{TEMPORAL_UI_PORT}   logs in {settings.state_dir / 'logs'}")
             console.print("Ctrl-C stops everything.")
             await _first_end(running, asked)
@@ -79,7 +80,8 @@ def _check_ports(settings: Settings) -> None:
 def _programs(settings: Settings) -> list[Program]:
     logs = settings.state_dir / "logs"
     person = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
-    env = {**person, **embedded.python_env(), "TEMPORAL_ADDRESS": f"{ports.LOOPBACK}:{TEMPORAL_PORT}"}
+    links = {"CCWEB_TEMPORAL_UI_URL": settings.temporal_ui_url or f"http://{ports.LOOPBACK}:{TEMPORAL_UI_PORT}"}
+    env = {**person, **links, **embedded.python_env(), "TEMPORAL_ADDRESS": f"{ports.LOOPBACK}:{TEMPORAL_PORT}"}
     temporal = embedded.temporal_program(settings.state_dir / "temporal", TEMPORAL_PORT, TEMPORAL_UI_PORT)
     ours = ("sidecar", "worker", "ingress")
     return [temporal, *(embedded.ccweb_program(name, env, logs / f"{name}.log") for name in ours)]

@@ -144,6 +144,7 @@ class Stack:
             "CCWEB_MODEL_BASE_URL": f"{self.model_url}/v1",
             "CCWEB_GITEA_MCP_COMMAND": str(self.directory / "bin" / "gitea-mcp"),
             "CCWEB_INGRESS_PORT": str(self.ports.ingress),
+            "CCWEB_TEMPORAL_UI_URL": f"http://127.0.0.1:{self.ports.temporal_ui}",
             "CCWEB_COMMAND_PATH": f"{Path(sys.executable).resolve().parent}:/usr/local/bin:/usr/bin:/bin",
             "CCWEB_LANGUAGE": "en",
             "TEMPORAL_ADDRESS": self.temporal_address,

@@ -55,9 +55,10 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def _server(settings: Settings, client: Client) -> uvicorn.Server:
-    return uvicorn.Server(
+    app = create_app(settings, client)
+    server = uvicorn.Server(
         uvicorn.Config(
-            create_app(settings, client),
+            app,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -65,6 +66,8 @@ def _server(settings: Settings, client: Client) -> uvicorn.Server:
             timeout_graceful_shutdown=5,
         )
     )
+    app.state.closing = lambda: server.should_exit
+    return server
 
 
 async def _client() -> Client:

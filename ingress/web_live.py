@@ -54,7 +54,7 @@ async def task_mark(client: Client, task_id: str) -> str:
 
 
 async def stream(look: Callable[[], Awaitable[str]], may_go_on: Callable[[], bool]) -> AsyncIterator[str]:
-    """Events until the session ends, the browser leaves or `_LIFE` is over."""
+    """Events until `may_go_on` says no (signed out, the server stops), the browser leaves or `_LIFE` is over."""
     until = time.monotonic() + _LIFE
     known = await look()
     yield "retry: 2000\n\n"

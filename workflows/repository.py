@@ -122,7 +122,7 @@ class Repository:
         if status == "stuck":
             workflow.logger.error("holder_stuck: %s makes no progress and is terminated", holder.task_id)
             await calls.terminate_stuck(holder.task_id)
-            await calls.notify(Notice(kind="stuck", task_id=holder.task_id))
+            await calls.notify(Notice(kind="stuck", task_id=holder.task_id, session_key=self._start.repo_key))
         self._leases.free(holder.task_id, fenced=status in {"closed", "missing"})
 
     async def _free(self) -> None:

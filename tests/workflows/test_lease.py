@@ -174,6 +174,7 @@ async def test_a_stuck_holder_is_terminated_and_followed(client: Client) -> None
         assert (await world.end(other)).state is S.SUCCEEDED
         assert (await task.describe()).status is WorkflowExecutionStatus.TERMINATED
         assert world.fakes.overlaps == 0
+        assert [(notice.kind, notice.task_id) for notice in world.fakes.calls["notify"]] == [("stuck", task.id)]
 
 
 async def test_the_holder_is_found_among_more_tasks_than_a_list_shows(
