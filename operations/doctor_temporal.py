@@ -111,6 +111,8 @@ async def work(client: Client, settings: Settings) -> list[Finding]:
         clock(shared),
         switches(overview),
         wedged(overview),
+        *[await scheduled(client, schedule) for schedule in (ids.RECONCILE_SCHEDULE_ID, ids.AUDIT_SCHEDULE_ID)],
+        await exported(client),
     ]
 
 
@@ -131,6 +133,29 @@ def clock(queue: QueuePollers, now: datetime | None = None) -> Finding:
     if ahead > 5:
         return warn(AREA, "clock", f"the server's clock is at least {ahead:.0f} s ahead of this host's", "use NTP")
     return ok(AREA, "clock", "not behind the server's")
+
+
+async def scheduled(client: Client, schedule_id: str) -> Finding:
+    """The first worker makes it; a pause is an operator's."""
+    try:
+        found = await client.get_schedule_handle(schedule_id).describe(rpc_timeout=_RPC)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return warn(AREA, "schedules", f"{schedule_id} is missing", "a worker makes it at its start: ccweb worker")
+    if found.schedule.state.paused:
+        fix = f"temporal schedule toggle --schedule-id {schedule_id} --unpause --reason ..."
+        return warn(AREA, "schedules", f"{schedule_id} is paused", fix)
+    return ok(AREA, "schedules", f"{schedule_id} is on")
+
+
+async def exported(client: Client) -> Finding:
+    """The archive lies with one host; while that is away nothing outlives Temporal's retention."""
+    runs, _ = await visibility.page(client, 'WorkflowType="AuditExport" AND ExecutionStatus!="Running"', 1)
+    if runs and runs[0].status != "completed":
+        fix = "start the worker that keeps the archive, or move it (docs/decisions/audit-from-history.md)"
+        return warn(AREA, "audit export", f"the last one {runs[0].status}", fix)
+    return ok(AREA, "audit export", f"line {runs[0].memo.get('seq')}" if runs else "none was due yet")
 
 
 def switches(overview: Overview) -> Finding:

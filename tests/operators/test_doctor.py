@@ -13,12 +13,13 @@ import pytest_asyncio
 import embedded
 from demo.scene import Scene
 from demo.stack import BOT
+from domain import ids
 from domain.audit import AuditEvent
 from domain.audit_chain import chain
 from operations import archive, doctor_temporal, setup
 from tests.conftest import scratch_dir
 from tests.e2e.temporal_server import TemporalServer, free_port
-from tests.harness import deliveries, finished, running_scene
+from tests.harness import deliveries, finished, running_scene, temporal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -109,6 +110,15 @@ async def test_a_wrong_setting_is_named(scene: Scene, changed: dict[str, str], c
     assert code == 1
     wrong = of(found, check)
     assert wrong["verdict"] == "fail" and says in wrong["detail"] and wrong["fix"]
+
+
+async def test_a_paused_schedule_is_told_with_the_command_that_mends_it(scene: Scene) -> None:
+    client = await temporal(scene)
+    schedule = client.get_schedule_handle(ids.RECONCILE_SCHEDULE_ID)
+    await schedule.pause()
+    _, found = await ccweb(scene, "doctor")
+    await schedule.unpause()
+    assert "paused" in of(found, "schedules")["detail"] and "--unpause" in of(found, "schedules")["fix"]
 
 
 async def test_a_token_without_a_scope_is_found_by_trying(scene: Scene) -> None:
