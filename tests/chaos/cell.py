@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowFailureError
 
 from demo.scene import OWNER, Scene, until
@@ -246,6 +247,17 @@ async def _play(cell: Cell, reach: Reach, victim: str) -> str:
     assert state in ANSWERED, f"{state}: {await _why(cell)}"
     await evidence.check(cell.scene, cell.comment, cell.name, cell.repository_id)
     return state
+
+
+async def _where(cell: Cell) -> str:
+    """The state of the task and what it waits for, by its last events."""
+    try:
+        client, task_id = await harness.temporal(cell.scene), await harness.task_of_comment(cell.scene, cell.comment)
+        events = (await client.get_workflow_handle(task_id).fetch_history()).events
+        last = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in events[-4:]]
+        return f"{await harness.state_of(client, task_id)}: {', '.join(last)}"
+    except Exception as error:  # noqa: BLE001 - it explains another error
+        return f"nothing known: {type(error).__name__}"
 
 
 async def _why(cell: Cell) -> str:
