@@ -50,7 +50,7 @@ class Pages:
 
     def __init__(self, settings: Settings, client: Client, operators: Operators) -> None:
         self.settings = settings
-        self.sessions = Sessions(settings.state_dir, operators, secure=settings.public_url.startswith("https://"))
+        self.sessions = Sessions(settings.secret_dir, operators, secure=settings.public_url.startswith("https://"))
         self._client = client
         self._templates = web_view.environment()
         self._links = web_view.Links(settings, client.namespace)

@@ -19,7 +19,7 @@ from domain.errors import CcwebError, ErrorCode
 from operations.operators import Operator, Operators, Role
 
 COOKIE = "ccweb_session"
-SECRET_FILE = "web-secret"  # noqa: S105 - a file's name
+SECRET_FILE = "web-secret"  # noqa: S105 - a file's name in the folder that the sandbox must not read
 SESSION_SECONDS = 12 * 3600
 _HASH_CHARS = 24
 
@@ -38,8 +38,8 @@ class Session:
 class Sessions:
     """Makes and reads session cookies with this host's own secret."""
 
-    def __init__(self, state_dir: Path, operators: Operators, *, secure: bool) -> None:
-        self.secret = _secret(state_dir / SECRET_FILE)
+    def __init__(self, secret_dir: Path, operators: Operators, *, secure: bool) -> None:
+        self.secret = _secret(secret_dir / SECRET_FILE)
         self._operators = operators
         self._secure = secure
         self._signer = URLSafeTimedSerializer(self.secret, salt="ccweb session")

@@ -69,7 +69,9 @@ async def test_the_cookie_cannot_be_read_by_scripts_nor_sent_by_other_sites(
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie
     assert token not in answer.headers["set-cookie"]
-    assert stat.S_IMODE((state_dir / SECRET_FILE).stat().st_mode) == 0o600
+    kept = load_settings(state_dir=state_dir).secret_dir / SECRET_FILE
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert [path.name for path in state_dir.rglob("*web-secret*")] == [SECRET_FILE]
     assert (await web.get("/")).status_code == 200
 
 
