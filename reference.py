@@ -97,7 +97,7 @@ def _cell(schema: dict[str, Any]) -> str:
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
         return f"object of {_cell(schema['additionalProperties'])}"
     limits = [f"{word} {schema[key]}" for key, word in _LIMITS.items() if key in schema]
-    return " ".join([str(schema.get("format") or schema.get("type", "any")), *limits])
+    return " ".join([str(schema.get("format") or schema.get("type", "any")), *limits]).replace("|", "\\|")
 
 
 _LIMITS = {"minimum": "from", "maximum": "to", "minLength": "at least", "maxLength": "at most", "pattern": "like"}

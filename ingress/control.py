@@ -1,11 +1,12 @@
 """The operator API under `/api/gitea-workflow` (design section 13)."""
 
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.routing import APIRoute
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -57,12 +58,13 @@ class _Bounded(APIRoute):
 
 router = APIRouter(prefix=PREFIX, route_class=_Bounded)
 _VIEWER = [Depends(allows(Role.VIEWER))]
-_Limit = Annotated[int, Query(ge=1, le=200, description="Most tasks of one page")]
+Cursor = Annotated[str, Field(description="`nextCursor` of the page before", max_length=2000)]
+Moment = Annotated[AwareDatetime, BeforeValidator(datetime.fromisoformat)]  # Else `0.25` would be a moment too.
 
 _SWITCHED = examples.RESULT | {"action": "pause", "tasks": [], "fromState": None}
 _STORED = "Stored; takes effect as soon as a worker runs"
 _TASK_ID = Path(examples=[examples.TASK_ID])
-_REPO_KEY = Path(description="Url-encoded or not", examples=["default:acme/widget"])
+_REPO_KEY = Path(description="Url-encoded or not", pattern=commands.REPO, examples=["default:acme/widget"])
 TaskId = Annotated[str, _TASK_ID]
 RepoKey = Annotated[str, _REPO_KEY]
 
@@ -93,17 +95,27 @@ async def overview(client: Temporal) -> Overview:
     return await reads.overview(client)
 
 
+class TasksQuery(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+
+    repo_key: Annotated[str | None, Field(examples=["default:acme/widget"])] = None
+    resource_key: Annotated[str | None, Field(examples=["default:acme/widget:issue:42"])] = None
+    state: TaskState | None = None
+    cursor: Cursor | None = None
+    limit: Annotated[int, Field(ge=1, le=200, description="Most tasks of one page")] = 50
+
+
 @router.get("/tasks", dependencies=_VIEWER, responses=example(examples.TASKS) | problems())
-async def tasks(
-    client: Temporal,
-    repo_key: Annotated[str | None, Query(alias="repoKey", examples=["default:acme/widget"])] = None,
-    resource_key: Annotated[str | None, Query(alias="resourceKey", examples=["default:acme/widget:issue:42"])] = None,
-    state: TaskState | None = None,
-    cursor: Annotated[str | None, Query(description="`nextCursor` of the page before", max_length=2000)] = None,
-    limit: _Limit = 50,
-) -> TaskPage:
+async def tasks(client: Temporal, wish: Annotated[TasksQuery, Query()]) -> TaskPage:
     """Tasks that match every given filter, open ones first, newest first. Needs no worker."""
-    return await reads.tasks(client, repo=repo_key, resource=resource_key, state=state, cursor=cursor, limit=limit)
+    return await reads.tasks(
+        client,
+        repo=wish.repo_key,
+        resource=wish.resource_key,
+        state=wish.state,
+        cursor=wish.cursor,
+        limit=wish.limit,
+    )
 
 
 @router.get("/tasks/{task_id}", dependencies=_VIEWER, responses=example(examples.TASK) | problems(C.NOT_FOUND))
@@ -126,9 +138,9 @@ class AuditQuery(BaseModel):
     comment_id: int | None = None
     actor: str | None = None
     action: str | None = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
-    cursor: Annotated[str, StringConstraints(max_length=2000)] | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    cursor: Cursor | None = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 200
 
 
@@ -171,7 +183,7 @@ async def control(action: Literal["pause", "resume"], call: Call, by: Switching,
 @router.post(
     "/repos/{repo_key:path}/disable",
     response_model=ControlResult,
-    responses=_answers(_about_repo("disable"), C.FORBIDDEN, C.REQUEST_ID_REUSED),
+    responses=_answers(_about_repo("disable"), C.FORBIDDEN, C.NOT_FOUND, C.REQUEST_ID_REUSED),
 )
 async def disable(repo_key: RepoKey, call: Call, by: Switching, client: Temporal) -> JSONResponse:
     """Take nothing from this repository any more; its queue stands still, a running turn goes on."""
@@ -181,7 +193,7 @@ async def disable(repo_key: RepoKey, call: Call, by: Switching, client: Temporal
 @router.post(
     "/repos/{repo_key:path}/enable",
     response_model=ControlResult,
-    responses=_answers(_about_repo("enable"), C.FORBIDDEN, C.ILLEGAL_STATE, C.REQUEST_ID_REUSED),
+    responses=_answers(_about_repo("enable"), C.FORBIDDEN, C.NOT_FOUND, C.ILLEGAL_STATE, C.REQUEST_ID_REUSED),
 )
 async def enable(repo_key: RepoKey, call: Call, by: Switching, client: Temporal) -> JSONResponse:
     """Take work from this repository again."""
@@ -191,7 +203,7 @@ async def enable(repo_key: RepoKey, call: Call, by: Switching, client: Temporal)
 @router.post(
     "/repos/{repo_key:path}/unblock",
     response_model=ControlResult,
-    responses=_answers(_about_repo("unblock"), C.FORBIDDEN, C.ILLEGAL_STATE, C.REQUEST_ID_REUSED),
+    responses=_answers(_about_repo("unblock"), C.FORBIDDEN, C.NOT_FOUND, C.ILLEGAL_STATE, C.REQUEST_ID_REUSED),
 )
 async def unblock(repo_key: RepoKey, call: Call, by: Steering, client: Temporal) -> JSONResponse:
     """Its workspaces are usable: every task in `blocked_workspace` is queued again."""

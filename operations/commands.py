@@ -35,7 +35,10 @@ ANSWER_SECONDS = 3.0
 """How long a worker may take to answer an update before the call is stored as a signal."""
 _RPC = timedelta(seconds=5)
 _MAX_BLOCKED = 200
-_REPO = re.compile(rf"{ids.INSTANCE_ID}:[a-z0-9._-]+/[a-z0-9._-]+|[0-9]+")
+_REPO_NAME = "[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}"
+REPO = rf"^((({ids.INSTANCE_ID}|{ids.INSTANCE_ID.upper()}):)?{_REPO_NAME}|[0-9]{{1,19}})$"
+"""What names a repository: its repoKey, owner/repo alone, or its id."""
+_REPO = re.compile(REPO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def repo_key_of(repo: str) -> str:
         CcwebError: `invalid_request`.
     """
     key = reads.full_repo_key(repo)
-    if not _REPO.fullmatch(key):
+    if not _REPO.match(key):
         raise CcwebError(ErrorCode.INVALID_REQUEST, "repoKey: must be default:<owner>/<repo> or a repository id")
     return key
 
