@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from fastapi import FastAPI
-from jinja2 import TemplateNotFound
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
 from temporalio.client import Client
@@ -204,11 +203,7 @@ class Pages:
             "done": request.query_params.get("done"),
             **more,
         }
-        try:
-            found = self._templates.get_template(template)
-        except TemplateNotFound:
-            raise CcwebError(ErrorCode.INTERNAL_ERROR, f"{template} is missing") from None
-        response = HTMLResponse(found.render(values), status, _HEADERS)
+        response = HTMLResponse(self._templates.get_template(template).render(values), status, _HEADERS)
         if request.query_params.get("lang") in {"zh", "en"}:
             response.set_cookie(web_texts.COOKIE, language, max_age=365 * 86400, httponly=True, samesite="lax")
         return response
