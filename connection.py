@@ -7,7 +7,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-import telemetry
+import tracing
 from domain import search_attributes
 from domain.errors import CcwebError, ErrorCode, SettingsError
 
@@ -48,7 +48,7 @@ async def connect(service: str, *, lazy: bool = False) -> Client:
     """
     settings = config()
     address = settings["target_host"]
-    plugins = telemetry.configure_tracing(service)
+    plugins = tracing.configure(service)
     try:
         return await Client.connect(**settings, data_converter=pydantic_data_converter, plugins=plugins, lazy=lazy)
     except ValueError as error:

@@ -1,10 +1,5 @@
-"""Logs, traces and metrics of every process (design section 10).
+"""Logs of every process: JSON lines on stderr with the ids given as `extra` (design section 10)."""
 
-Logs are JSON lines on stderr with the ids given as `extra`. Traces go to the OTLP endpoint of the standard
-`OTEL_EXPORTER_OTLP_ENDPOINT`, and are off without it.
-"""
-
-import functools
 import json
 import logging
 import os
@@ -57,25 +52,3 @@ def configure_logging() -> None:
     logging.basicConfig(level=os.environ.get("CCWEB_LOG_LEVEL", "INFO").upper(), handlers=[handler], force=True)
     for chatty in ("httpx", "httpcore", "uvicorn", "websockets"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-
-
-def tracing_enabled() -> bool:
-    return bool(os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
-
-
-@functools.cache
-def configure_tracing(service: str) -> list[Any]:
-    """Sets the process's tracer provider and returns the plugins of the Temporal client; none when off."""
-    if not tracing_enabled():
-        return []
-    # Imported here: without an endpoint no process pays for the exporter.
-    from opentelemetry import trace  # noqa: PLC0415
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
-    from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_provider  # noqa: PLC0415
-
-    provider = create_tracer_provider(resource=Resource.create({"service.name": service}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    trace.set_tracer_provider(provider)
-    return [OpenTelemetryPlugin(add_temporal_spans=True)]

@@ -19,6 +19,7 @@ from temporalio.worker import Worker
 import metrics
 import preflight
 import schedules
+import tracing
 from activities.audit import AuditActivities
 from activities.codex import CodexActivities
 from activities.commands import CommandActivities
@@ -126,7 +127,7 @@ def _worker(
         task_queue=task_queue,
         workflows=workflows,
         activities=activities,
-        interceptors=[FailureInterceptor()],
+        interceptors=[FailureInterceptor(), tracing.JoinTraces()],
         graceful_shutdown_timeout=timedelta(seconds=min(settings.stop_budget, _LONGEST_DETACH)),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         default_heartbeat_throttle_interval=timedelta(seconds=1),

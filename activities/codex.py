@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from temporalio import activity
 
-from activities import codex_thread, codex_turn
+from activities import codex_thread, codex_turn, turn_telemetry
 from activities.codex_turn import Progress, Turn
 from activities.layout import Layout
 from activities.meter import BudgetExceededError, Meter, last_heartbeat
@@ -41,6 +41,12 @@ class CodexActivities:
             CodexError: the app-server, the bridge or the model's configuration failed before a turn ran.
             WorkspaceError: workspace_unavailable, another process of this host holds the repository.
         """
+        with turn_telemetry.span(self._settings, request) as span:
+            outcome = await self._locked_turn(request)
+            turn_telemetry.ended(self._settings, request, outcome, span)
+            return outcome
+
+    async def _locked_turn(self, request: TurnRequest) -> TurnOutcome:
         settings = self._settings
         progress = Progress(Meter(settings, request.left), thread_id=request.thread_id)
         progress.meter.resume(last_heartbeat())

@@ -14,6 +14,8 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
+import metrics
+import tracing
 from activities.replies import ReplyActivities
 from activities.waiting import heartbeats
 from clients import gitea
@@ -31,6 +33,7 @@ from domain.events import (
     TaskEvent,
     TaskResult,
 )
+from domain.metrics import RECONCILER_ERRORS, RECONCILER_FINDS
 from domain.reconcile import Seen
 from domain.states import TaskState
 from gateway import Gateway, deadline
@@ -80,6 +83,8 @@ class ReconcileActivities:
             marks[str(repository.id)] = request.now
         repaired, answers = await self._post_what_is_owed(request)
         state = request.state.model_copy(update={"watermarks": marks, "repaired": repaired})
+        if not request.dry_run:
+            _count([*finds, *answers], len(errors))
         return ReconcileReport(
             state=request.state if request.dry_run else state,
             repositories=len(repositories),
@@ -171,8 +176,9 @@ class ReconcileActivities:
     async def _deliver(self, event: TaskEvent, *, dry_run: bool) -> ReconcileFind:
         if dry_run:
             return _find(event, "would_deliver")
+        traced = event.model_copy(update={"traceparent": tracing.traceparent()})
         async with deadline():
-            fresh = await self._gateway.deliver(event)
+            fresh = await self._gateway.deliver(traced)
         log.warning("found without a delivery", extra={"taskId": event.task_id, "sessionKey": event.session_key})
         return _find(event, "delivered" if fresh else "known")
 
@@ -205,6 +211,12 @@ class ReconcileActivities:
             if isinstance(error.cause, ApplicationError) and error.cause.details:
                 return TaskResult.model_validate(error.cause.details[0])
         return None
+
+
+def _count(finds: list[ReconcileFind], errors: int) -> None:
+    for find in finds:
+        metrics.add(RECONCILER_FINDS, {"kind": find.kind})
+    metrics.add(RECONCILER_ERRORS, count=errors)
 
 
 def _of_comment(comment: gitea.Comment) -> Seen | None:

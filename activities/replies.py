@@ -5,11 +5,13 @@ import time
 
 from temporalio import activity
 
+import metrics
 from activities.waiting import heartbeats
 from clients.gitea import GiteaClient
 from domain import marker, replies
 from domain.errors import GiteaError
 from domain.events import FallbackRequest, RepositoryRef, Verification, VerifyRequest
+from domain.metrics import FALLBACKS
 from settings import Settings
 
 _POLL = 1.0
@@ -53,8 +55,12 @@ class ReplyActivities:
             )
         except GiteaError as error:
             # It may have been posted all the same: only what is read back counts.
-            return (await self._read_back(look)).model_copy(update={"detail": str(error)[:300]})
-        return await self._read_back(look)
+            found = (await self._read_back(look)).model_copy(update={"detail": str(error)[:300]})
+        else:
+            found = await self._read_back(look)
+        if request.kind == "rest_fallback":
+            metrics.add(FALLBACKS, {"found": found.found})
+        return found
 
     def _text(self, request: FallbackRequest) -> str:
         language, spent = self._settings.language, request.spent

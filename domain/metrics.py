@@ -46,16 +46,20 @@ DELIVERY_DURATION = Metric(
     "From a delivery's arrival to its answer; Gitea waits 5 s", bounds=SECONDS,
 )  # fmt: skip
 TEMPORAL_UP = Metric(
-    "ccweb.temporal.up", "gauge", "1", "ingress", "1 while Temporal answers; 0, and none of the next four, while not"
+    "ccweb.temporal.up",
+    "gauge",
+    "1",
+    "ingress",
+    "1 while Temporal answers; while it is 0, the other gauges stay as they were",
 )
 TASKS_OPEN = Metric("ccweb.tasks.open", "gauge", "{task}", "ingress", "Tasks that have not ended", ("state",))
 OLDEST_QUEUED = Metric(
     "ccweb.tasks.oldest_queued", "gauge", "s", "ingress",
-    "How long this ingress has seen the task wait that has waited longest for admission or its lease; 0 for none",
+    "How long this process has seen the task wait that waits longest for admission or its lease; 0 for none",
 )  # fmt: skip
 WEDGED = Metric(
     "ccweb.workflows.wedged", "gauge", "{workflow}", "ingress",
-    "Open workflows whose workflow task fails again and again; absent where Temporal cannot tell",
+    "Open workflows whose workflow task fails again and again",
 )  # fmt: skip
 BACKLOG_AGE = Metric(
     "ccweb.backlog.age", "gauge", "s", "ingress",

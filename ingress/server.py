@@ -13,6 +13,7 @@ import metrics
 import ports
 from connection import TemporalUnavailableError, connect
 from gateway import DEADLINE
+from ingress import gauges
 from ingress.app import create_app
 from settings import Settings, require
 
@@ -41,7 +42,8 @@ async def _serve(settings: Settings) -> None:
     with listen(settings) as listener:
         client = await _client()
         log.info("ingress started", extra={"host": settings.ingress_host, "port": listener.getsockname()[1]})
-        await _server(settings, client).serve(sockets=[listener])
+        async with gauges.watching(client):
+            await _server(settings, client).serve(sockets=[listener])
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from opentelemetry import trace
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 import metrics
+import tracing
 from connection import TemporalUnavailableError
 from domain import ids
 from domain.errors import ErrorCode
@@ -27,8 +27,7 @@ from policy import policy_of
 from settings import Settings
 
 _LOG = logging.getLogger(__name__)
-_TRACER = trace.get_tracer(__name__)
-_PROPAGATOR = TraceContextTextMapPropagator()
+_TRACER = tracing.tracer(__name__)
 BODY_SECONDS = 4.0
 """Gitea gives a delivery 5 s in all; a body that trickles longer is given up."""
 _INLINE_BYTES = 32 * 1024
@@ -94,6 +93,10 @@ class Webhook:
         subject = decision.subject
         if subject is None:
             raise ValueError(f"{decision.code} without a subject")
+        span = trace.get_current_span()
+        span.set_attributes(tracing.resource(subject.repository, subject.kind, subject.number))
+        if decision.task_id:
+            span.set_attribute("ccweb.task.id", decision.task_id)
         async with deadline():
             standing = await gateway.standing(subject.repository)
             if subject.act in {Act.CLOSED, Act.REOPENED}:
@@ -108,7 +111,7 @@ class Webhook:
                 repo_key=standing.repo_key,
                 received_at=received_at,
                 payload_hash=digest,
-                traceparent=_traceparent(),
+                traceparent=tracing.traceparent(),
             )
             fresh = await gateway.deliver(event)
         _count("accepted" if fresh else "duplicate", decision.code)
@@ -168,7 +171,7 @@ def _poke(decision: Decision, subject: Subject, repo_key: str, digest: str, rece
         actor=subject.sender.login,
         payload_hash=digest,
         received_at=received_at,
-        traceparent=_traceparent(),
+        traceparent=tracing.traceparent(),
     )
 
 
@@ -213,9 +216,3 @@ def _ids(decision: Decision) -> dict[str, Any]:
         "sessionKey": decision.resource_key,
     }
     return {name: value for name, value in found.items() if value}
-
-
-def _traceparent() -> str:
-    carrier: dict[str, str] = {}
-    _PROPAGATOR.inject(carrier)
-    return carrier.get("traceparent", "")

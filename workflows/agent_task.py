@@ -156,7 +156,7 @@ class AgentTask:
             await self._do(calls.post_receipt(self._task.receipt()))
         except ActivityError as error:
             return _failed(calls.failure_of(error))
-        self._task.announced = True
+        self._task.announce()
         waited = await self._acquire(resume=self._task.started)
         if waited and (changed := await self._changed_meanwhile()):
             return changed

@@ -1,5 +1,6 @@
 """What an AgentTask knows about itself, and the requests made from it. Holds no control flow."""
 
+from datetime import datetime
 from typing import Any, Literal
 
 from temporalio import workflow
@@ -9,8 +10,11 @@ with workflow.unsafe.imports_passed_through():
     from domain import budget, events, ids, search_attributes
     from domain.errors import ErrorCode
     from domain.events import Move, TaskEvent
+    from domain.metrics import LEASE_WAIT, QUEUE_WAIT, RECEIPT_DELAY, TASK_DURATION, TASKS_ENDED
     from domain.outcomes import NO_FINAL_TEXT, Failure, Found, Mend, Next
     from domain.states import FINAL, TaskState, check_move
+
+from workflows import metering
 
 _MAX_MOVES = 100
 _MAX_NOTES = 20
@@ -44,6 +48,7 @@ class TaskRecord:
         self.commit: str | None = None
         self.lease_id: str | None = None
         self.leases = 0
+        self._lease_asked: datetime | None = None
         self.announced = False
         self.started = False
         self.silent = False
@@ -98,6 +103,9 @@ class TaskRecord:
         self.moves = [*self.moves, self._move(to)][-_MAX_MOVES:]
         self.state = to.state
         workflow.upsert_search_attributes([STATE.value_set(to.state), *self._new_deliveries()])
+        if to.state in FINAL:
+            metering.count(TASKS_ENDED, {"state": to.state, "error_code": to.code or ""})
+            metering.since(self.event.received_at, TASK_DURATION, {"state": to.state})
 
     def _move(self, to: Next) -> Move:
         return Move(
@@ -135,14 +143,31 @@ class TaskRecord:
         self._shown_deliveries = value
         return [DELIVERIES.value_set(value)]
 
+    def announce(self) -> None:
+        """The receipt is in Gitea; in later rounds, the reaction."""
+        if not self.announced:
+            metering.since(self.event.received_at, RECEIPT_DELAY)
+        self.announced = True
+
     def next_lease(self) -> str:
         self.leases += 1
+        self._lease_asked = workflow.now()
         self.lease_id = ids.lease_id(self.event.task_id, self.leases)
         return self.lease_id
 
     def granted(self, grant: events.LeaseGrant) -> None:
+        self._measure_wait()
         self.host = grant.host
         self.thread_id = grant.thread_id or self.thread_id
+
+    def _measure_wait(self) -> None:
+        """Once for each lease, whose grant may be repeated."""
+        if self._lease_asked is None:
+            return
+        metering.since(self._lease_asked, LEASE_WAIT)
+        if not self.started:
+            metering.since(self.event.received_at, QUEUE_WAIT)
+        self._lease_asked = None
 
     def left(self) -> events.Left:
         """What the next turn may use up, by the budgets of the task and of its session."""

@@ -53,4 +53,4 @@ def test_what_workflows_record_keeps_its_own_labels_and_our_buckets() -> None:
     counts = [line for line in text.splitlines() if re.match(r'ccweb_lease_wait_seconds_count{n="\d', line)]
     assert len(counts) == 50
     assert all(line.endswith(" 1.0") for line in counts)
-    assert re.search(r'ccweb_lease_wait_seconds_bucket{le="14400(\.0)?",n="7"} 1\.0', text)
+    assert 'ccweb_lease_wait_seconds_bucket{le="14400",n="7"} 1.0' in text
