@@ -1,4 +1,4 @@
-"""Makes `docs/reference/api.md` and `cli.md` from the code: `python reference.py`; a test says when they are old."""
+"""Makes the pages of `docs/reference/` that follow from code: `python reference.py`; a test tells old ones."""
 
 import json
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import typer
 from fastapi import FastAPI
 
 import cli
+from domain import metrics
 from ingress import control, examples
 from ingress.openapi import describe
 
@@ -24,9 +25,22 @@ _EXIT_CODES = """\
 """
 
 
+_METRICS = """\
+The ingress shows its metrics at `/metrics` on its own port, the worker on `CCWEB_METRICS_PORT`. They need no sign-in
+and name no repository and no person; a reverse proxy in front of the ingress need not pass `/metrics` on. With
+`OTEL_EXPORTER_OTLP_ENDPOINT` both processes send them by OTLP too (there with dots instead of the first underscores),
+and their traces. A histogram has `_bucket`, `_sum` and `_count`. What workflows record has Temporal's labels
+`namespace`, `task_queue` and `workflow_type` besides. `deploy/grafana/dashboard.json` and
+`deploy/prometheus/alerts.yml` use all of them.
+"""
+_TEMPORAL = """\
+Temporal's SDK adds its own, as its documentation lists them, with units in seconds. The dashboard and the alerts use:
+"""
+
+
 def pages() -> dict[str, str]:
     """File name to content of every page that is made."""
-    return {"api.md": api_page(), "cli.md": cli_page()}
+    return {"api.md": api_page(), "cli.md": cli_page(), "metrics.md": metrics_page()}
 
 
 def api_page() -> str:
@@ -112,6 +126,20 @@ def cli_page() -> str:
         rows = [_parameter(parameter) for parameter in command.params]
         lines += [*(["| | | |", "|---|---|---|", *rows, ""] if rows else [])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def metrics_page() -> str:
+    rows = [
+        f"| `{one.exported}` | {one.kind} | {one.of} | {_labels(one)} | {one.meaning} |" for one in metrics.METRICS
+    ]
+    theirs = [f"| `{name}` | {meaning} |" for name, meaning in metrics.TEMPORAL.items()]
+    head = ["| metric | kind | of | labels | meaning |", "|---|---|---|---|---|"]
+    lines = ["# Metrics", "", _METRICS, *head, *rows, "", _TEMPORAL, "| metric | meaning |", "|---|---|", *theirs]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(metric: metrics.Metric) -> str:
+    return ", ".join(f"`{name.replace('.', '_')}`" for name in metric.labels)
 
 
 def _commands(command: Any, words: list[str]) -> Iterator[tuple[list[str], Any]]:
