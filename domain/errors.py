@@ -23,6 +23,7 @@ class ErrorCode(StrEnum):
     DUPLICATE_DELIVERY = "duplicate_delivery"
     REPOSITORY_DISABLED = "repository_disabled"
     TEMPORAL_UNAVAILABLE = "temporal_unavailable"
+    INGRESS_BUSY = "ingress_busy"
     INSUFFICIENT_PERMISSION = "insufficient_permission"
     REPOSITORY_UNAVAILABLE = "repository_unavailable"
     TOKEN_SCOPE_MISSING = "token_scope_missing"
@@ -122,6 +123,8 @@ TEXTS: dict[ErrorCode, ErrorText] = {
         "An operator can enable it.", "运维可重新启用。"),
     C.TEMPORAL_UNAVAILABLE: _t(True, "The Temporal server did not answer in time.", "Temporal 服务未及时响应。",
         "Start Temporal; the reconciler or a redelivery brings the event.", "请启动 Temporal；事件可由对账或重新投递补回。"),
+    C.INGRESS_BUSY: _t(True, "Too many large deliveries arrive at once.", "同时到达的大型投递过多。",
+        "Send it again, or wait: the reconciler brings the event.", "请重新投递，或等待对账补回。"),
     C.INSUFFICIENT_PERMISSION: _t(False, "The author may not start the agent here.", "作者无权在此触发代理。",
         "Give the author write permission, or name them in CCWEB_ALLOWED_AUTHORS.", "请授予写权限或加入 CCWEB_ALLOWED_AUTHORS。"),
     C.REPOSITORY_UNAVAILABLE: _t(False, "The repository is gone, hidden from the bot, or archived.", "仓库不存在、对机器人不可见或已归档。",

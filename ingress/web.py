@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from fastapi import FastAPI
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
 from temporalio.client import Client
 
@@ -22,6 +22,7 @@ from domain.states import TaskState
 from ingress import web_live, web_texts, web_view
 from ingress.problems import status_of
 from ingress.web_auth import COOKIE, Session, Sessions, must_be_ours, must_match
+from ingress.webhook import read_body
 from operations import commands, reads, trail
 from operations.commands import Order
 from operations.costs import costs
@@ -291,11 +292,12 @@ async def _form(request: Request) -> dict[str, str]:
     Raises:
         CcwebError: `payload_too_large`; `invalid_request`, it is no form.
     """
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_FORM:
-            raise CcwebError(ErrorCode.PAYLOAD_TOO_LARGE)
+    try:
+        body = await read_body(request, _MAX_FORM)
+    except (ClientDisconnect, TimeoutError):
+        raise CcwebError(ErrorCode.INVALID_REQUEST, "the form did not arrive whole and in time") from None
+    if body is None:
+        raise CcwebError(ErrorCode.PAYLOAD_TOO_LARGE)
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20)
     except ValueError:

@@ -24,6 +24,7 @@ from gateway import Gateway, deadline
 from ingress.audit import AuditStream
 from ingress.gitea import RawDelivery, judge, media_type_of, payload_hash
 from ingress.problems import problem
+from ingress.room import NoRoomError, Room, Share
 from policy import policy_of
 from settings import Settings
 
@@ -31,8 +32,12 @@ _LOG = logging.getLogger(__name__)
 _TRACER = tracing.tracer(__name__)
 BODY_SECONDS = 4.0
 """Gitea gives a delivery 5 s in all; a body that trickles longer is given up."""
+_LATE = "the body did not arrive whole and in time"
+_NO_BODY = payload_hash(b"")
 _INLINE_BYTES = 32 * 1024
 """Larger bodies are judged in a thread, so that they do not hold up others."""
+_JUDGES = 2
+"""Threads for them: what a signed body becomes while it is validated may be 40 times as large."""
 
 
 class Webhook:
@@ -42,6 +47,8 @@ class Webhook:
         self._settings = settings
         self._audit = audit
         self._policy = policy_of(settings)
+        self._room = Room()
+        self._judges = asyncio.Semaphore(_JUDGES)
 
     async def handle(self, request: Request) -> Response:
         """Answers one delivery; 2xx for a trigger only once it is in Temporal's history."""
@@ -55,32 +62,41 @@ class Webhook:
         # A root of its own: on a kept connection the server may run a request in the context of the one before.
         with _TRACER.start_as_current_span("POST /api/gitea/webhook", Context(), trace.SpanKind.SERVER):
             received_at = datetime.now(UTC)
-            body, decision = await self._judge(request)
+            try:
+                with self._room.share() as share:
+                    digest, decision = await self._judge(request, share)
+            except NoRoomError:
+                _LOG.warning("not taken: too many large bodies at once")
+                return problem(ErrorCode.INGRESS_BUSY, headers={"Retry-After": "5"})
             remote = request.client.host if request.client else ""
             if decision.decision in {DecisionKind.IGNORE, DecisionKind.REJECT}:
-                return self._decline(decision, payload_hash(body), remote)
+                return self._decline(decision, digest, remote)
             gateway: Gateway = request.app.state.gateway
             try:
-                return await self._hand_over(gateway, decision, payload_hash(body), received_at)
+                return await self._hand_over(gateway, decision, digest, received_at)
             except TemporalUnavailableError as error:
                 _LOG.warning("not taken: %s", error, extra=_ids(decision))
                 _count("unavailable", error.code)
                 return problem(error.code, headers={"Retry-After": "5"})
 
-    async def _judge(self, request: Request) -> tuple[bytes, Decision]:
+    async def _judge(self, request: Request, share: Share) -> tuple[str, Decision]:
         headers = dict(request.headers)
         if media_type_of(headers) is None:
-            return b"", Decision(DecisionCode.UNSUPPORTED_MEDIA_TYPE)
+            return _NO_BODY, Decision(DecisionCode.UNSUPPORTED_MEDIA_TYPE)
         try:
-            body = await read_body(request, self._settings.max_body_bytes)
+            body = await read_body(request, self._settings.max_body_bytes, share)
         except (ClientDisconnect, TimeoutError):
-            return b"", Decision(DecisionCode.INVALID_PAYLOAD, detail="the body did not arrive whole and in time")
+            return _NO_BODY, Decision(
+                DecisionCode.INVALID_PAYLOAD, detail="the body did not arrive whole and in time"
+            )
         if body is None:
-            return b"", Decision(DecisionCode.PAYLOAD_TOO_LARGE)
+            return _NO_BODY, Decision(DecisionCode.PAYLOAD_TOO_LARGE)
         raw, secrets = RawDelivery(request.method, headers, body), self._settings.secrets
         if len(body) <= _INLINE_BYTES:
-            return body, judge(raw, secrets, self._policy)
-        return body, await asyncio.to_thread(judge, raw, secrets, self._policy)
+            return payload_hash(body), judge(raw, secrets, self._policy)
+        async with self._judges:
+            decision = await asyncio.to_thread(judge, raw, secrets, self._policy)
+            return await asyncio.to_thread(payload_hash, body), decision
 
     def _decline(self, decision: Decision, digest: str, remote: str) -> Response:
         self._audit.record(decision, digest, remote)
@@ -141,10 +157,11 @@ class Webhook:
         return problem(ErrorCode.REPOSITORY_DISABLED)
 
 
-async def read_body(request: Request, limit: int) -> bytes | None:
+async def read_body(request: Request, limit: int, share: Share | None = None) -> bytes | None:
     """The body, or None as soon as it is known to be longer than `limit`.
 
     Raises:
+        NoRoomError: `share` cannot grow to hold it.
         TimeoutError: it took longer than `BODY_SECONDS`.
         ClientDisconnect: the sender went away.
     """
@@ -157,6 +174,8 @@ async def read_body(request: Request, limit: int) -> bytes | None:
             body += chunk
             if len(body) > limit:
                 return None
+            if share is not None:
+                share.grow(len(body))
     return bytes(body)
 
 
