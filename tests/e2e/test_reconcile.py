@@ -31,7 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene() -> AsyncIterator[Scene]:
     with scratch_dir() as directory:
-        async with running_scene(directory, CCWEB_RECONCILE_INTERVAL="3600") as scene:
+        async with running_scene(directory, CCWEB_RECONCILE_INTERVAL="3600", CCWEB_RECONCILE_GRACE="0.5") as scene:
             await until(lambda: _first_look(scene), 30, "the first look")
             yield scene
 
