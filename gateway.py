@@ -55,7 +55,7 @@ class Gateway:
     async def standing(self, repository: RepositoryRef) -> Standing:
         """The repository's first-seen name, and whether operators switched it off."""
         shown = ids.repo_key(repository.owner, repository.name)
-        repo_key, control = await asyncio.gather(self._canonical(repository.id, shown), self._read_control())
+        repo_key, control = await self._both(repository.id, shown)
         names = {str(repository.id), repo_key, shown}
         enabled = [at for name, at in control.enabled_at.items() if name in names]
         return Standing(repo_key, not names.isdisjoint(control.disabled), max(enabled, default=None))
@@ -66,8 +66,9 @@ class Gateway:
         Returns:
             False when an earlier arrival of the same delivery already has its task.
         """
-        taken, _ = await asyncio.gather(
-            self._memo(event.task_id, "receivedAt", str), self._signal(event, "deliver", event.kind)
+        # The signal is sent off first: it is what the sender waits for.
+        _, taken = await asyncio.gather(
+            self._signal(event, "deliver", event.kind), self._memo(event.task_id, "receivedAt", str)
         )
         return taken is None or _moment(taken.value) == event.received_at
 
@@ -98,12 +99,23 @@ class Gateway:
             rpc_timeout=timedelta(seconds=DEADLINE),
         )
 
-    async def _canonical(self, number: int, shown: str) -> str:
+    async def _both(self, number: int, shown: str) -> tuple[str, ControlState]:
+        """What is known needs no tasks; what is not is asked for side by side."""
+        repo_key, control = self._known_name(number, shown), self._known_control()
+        if repo_key is None or control is None:
+            return await asyncio.gather(self._canonical(number, shown), self._read_control())
+        return repo_key, control
+
+    def _known_name(self, number: int, shown: str) -> str | None:
         """The first-seen name, kept for ever once known. An unknown repository is asked for again soon."""
         if number in self._names:
             return self._names[number]
-        if time.monotonic() - self._unknown.get(number, -_FRESH) < _FRESH:
-            return shown
+        return shown if time.monotonic() - self._unknown.get(number, -_FRESH) < _FRESH else None
+
+    async def _canonical(self, number: int, shown: str) -> str:
+        known = self._known_name(number, shown)
+        if known is not None:
+            return known
         asked = time.monotonic()
         memo = await self._memo(ids.repository_workflow_id(number), "repoKey", str)
         if memo is None or not isinstance(memo.value, str):
@@ -112,13 +124,19 @@ class Gateway:
         self._names[number] = memo.value
         return memo.value
 
+    def _known_control(self) -> ControlState | None:
+        known = self._control
+        return known[1] if known and time.monotonic() - known[0] <= _FRESH else None
+
     async def _read_control(self) -> ControlState:
-        if self._control is None or time.monotonic() - self._control[0] > _FRESH:
-            asked = time.monotonic()
-            memo = await self._memo(ids.CONTROL_WORKFLOW_ID, "control", ControlState)
-            found = memo.value if memo and isinstance(memo.value, ControlState) else ControlState()
-            self._control = (asked, found)
-        return self._control[1]
+        known = self._known_control()
+        if known is not None:
+            return known
+        asked = time.monotonic()
+        memo = await self._memo(ids.CONTROL_WORKFLOW_ID, "control", ControlState)
+        found = memo.value if memo and isinstance(memo.value, ControlState) else ControlState()
+        self._control = (asked, found)
+        return found
 
     async def _memo(self, workflow_id: str, key: str, kind: type) -> "_Memo | None":
         """One field of a workflow's memo; None when there is no such workflow.

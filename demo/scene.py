@@ -1,6 +1,7 @@
 """The simulated repository of the demo and the end-to-end tests, and the people who act in it."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -101,6 +102,17 @@ class Scene:
         path = f"/repos/{self.full_name}/issues/{number}/comments"
         answer = await self.api("POST", path, token=self._tokens()[author], json={"body": text})
         return int(answer["id"])
+
+    async def delivery_of(self, comment: int) -> dict[str, Any] | None:
+        """Gitea's delivery of a comment, once it was answered."""
+        answer = await self.http.get(f"{self.stack.gitea_url}/_sim/deliveries")
+        for delivery in answer.json():
+            body = json.loads(delivery["body"])
+            made = body.get("action") == "created" and body.get("comment", {}).get("id") == comment
+            if delivery["status"] and made:
+                found: dict[str, Any] = delivery
+                return found
+        return None
 
     async def open_pull(self, head: str) -> int:
         """The owner opens a pull request to main; returns its number."""

@@ -76,7 +76,7 @@ async def _task(scene: Scene, client: Client, console: Console, text: str) -> To
     began = time.monotonic()
     comment = await scene.comment(text)
     console.print(f"\n[bold]alice[/] comments on {FULL_NAME} issue 1: [cyan]{escape(text)}[/]")
-    delivery = await until(lambda: _delivery_of(scene, comment), 20, "Gitea's delivery")
+    delivery = await until(lambda: scene.delivery_of(comment), 20, "Gitea's delivery")
     task_id = ids.task_id(ids.delivery_key(delivery["id"]))
     console.print(f"  webhook    delivery {delivery['id']} -> [green]{delivery['status']}[/] {task_id}")
     told = Told(task_id)
@@ -85,16 +85,6 @@ async def _task(scene: Scene, client: Client, console: Console, text: str) -> To
     told.seconds = time.monotonic() - began
     await _verify(scene, console, told)
     return told
-
-
-async def _delivery_of(scene: Scene, comment: int) -> dict[str, Any] | None:
-    answer = await scene.http.get(f"{scene.stack.gitea_url}/_sim/deliveries")
-    for delivery in answer.json():
-        body = json.loads(delivery["body"])
-        if delivery["status"] and body.get("action") == "created" and body.get("comment", {}).get("id") == comment:
-            found: dict[str, Any] = delivery
-            return found
-    return None
 
 
 async def _follow(handle: WorkflowHandle[Any, Any], console: Console, told: Told, worker_log: Path) -> None:

@@ -41,6 +41,8 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"<(/?)(a|blockquote|code|kbd|pre|q|samp|script|style|textarea)\b([^<>]*)", re.IGNORECASE)
 _BREAK = re.compile(r"<br\b", re.IGNORECASE)
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)", re.MULTILINE)
+_PLAIN = re.compile(r"(?! |.*(?:www\.|_|  ))[\w @.,!?;'()，。！？、-]+", re.IGNORECASE)
+"""A line of words and their punctuation, as most comments are: nothing in it can be markup."""
 _HIDDEN = "\ufffc"
 """Stands where something does not count: it is neither a blank nor part of a name."""
 
@@ -53,6 +55,8 @@ def is_mentioned(text: str, login: str) -> bool:
     pattern, candidate = _patterns(login)
     if candidate.search(text) is None:
         return False
+    if len(text) <= _WINDOW and _PLAIN.fullmatch(text):
+        return pattern.search(text) is not None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return any(_mentioned_in(part, pattern, candidate) for part in _parts(text) if candidate.search(part))
 

@@ -1,12 +1,14 @@
 """The HTTP application: Gitea's webhook, the operators' API and pages, liveness (design sections 8, 10 and 13)."""
 
 import asyncio
+from collections.abc import Callable
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 from temporalio.client import Client
 
 import metrics
@@ -23,24 +25,35 @@ from operations.operators import Operators
 from operations.trail import INGRESS_FILE
 from settings import Settings
 
-_WEBHOOK_PATHS = ("/api/gitea/webhook", "/webhook/gitea")
+_WEBHOOK_PATHS = ("/api/gitea/webhook", "/api/gitea/webhook/", "/webhook/gitea", "/webhook/gitea/")
 
 
-def create_app(settings: Settings, client: Client) -> FastAPI:
-    """The application; `client` may be lazy: it answers 503 while Temporal is away.
+def create_app(settings: Settings, client: Client, closing: Callable[[], bool] = lambda: False) -> ASGIApp:
+    """The application; `client` may be lazy: it answers 503 while Temporal is away. `closing` ends open streams.
 
-    It never redirects: Gitea would follow with a GET and take that for a success.
+    Deliveries go straight to their handler: the layers of the operator API would add a tenth to what they take.
+    Nothing redirects: Gitea would follow with a GET and take that for a success.
     """
+    gateway = Gateway(client)
+    webhook = Webhook(settings, gateway, AuditStream(settings.state_dir / INGRESS_FILE))
+    operators = _operator_api(settings, client, gateway)
+    operators.state.closing = closing
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        delivery = scope["type"] == "http" and scope["path"] in _WEBHOOK_PATHS
+        await (webhook if delivery else operators)(scope, receive, send)
+
+    return app
+
+
+def _operator_api(settings: Settings, client: Client, gateway: Gateway) -> FastAPI:
+    """Everything but deliveries."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
-    app.state.temporal, app.state.gateway = client, Gateway(client)
+    app.state.temporal, app.state.gateway = client, gateway
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(CcwebError, on_ccweb_error)
     app.add_exception_handler(Exception, on_fault)
-    webhook = Webhook(settings, AuditStream(settings.state_dir / INGRESS_FILE))
-    for path in _WEBHOOK_PATHS:
-        for spelled in (path, f"{path}/"):
-            app.router.add_route(spelled, webhook.handle, methods=["POST"])
     app.router.add_route("/healthz", healthz, methods=["GET"])
     app.router.add_route("/metrics", exposed, methods=["GET"])
     app.state.settings = settings

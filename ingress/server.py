@@ -57,10 +57,9 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def _server(settings: Settings, client: Client) -> uvicorn.Server:
-    app = create_app(settings, client)
     server = uvicorn.Server(
         uvicorn.Config(
-            app,
+            create_app(settings, client, lambda: server.should_exit),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -68,7 +67,6 @@ def _server(settings: Settings, client: Client) -> uvicorn.Server:
             timeout_graceful_shutdown=5,
         )
     )
-    app.state.closing = lambda: server.should_exit
     return server
 
 

@@ -148,7 +148,7 @@ class Pages:
     async def live(self, request: Request, _: Session) -> Response:
         task_id = request.query_params.get("task")
         look = functools.partial(web_live.task_mark, self._client, task_id) if task_id else self._overviews.mark
-        closing: Callable[[], bool] = getattr(request.app.state, "closing", lambda: False)
+        closing: Callable[[], bool] = request.app.state.closing
         events = web_live.stream(look, lambda: not closing() and self.sessions.of(request) is not None)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 

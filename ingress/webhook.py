@@ -4,12 +4,14 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 import metrics
 import tracing
@@ -41,16 +43,29 @@ _JUDGES = 2
 
 
 class Webhook:
-    """The handler of POST. Its `Gateway` is made by the application when it starts."""
+    """An ASGI application that takes deliveries, whatever its path."""
 
-    def __init__(self, settings: Settings, audit: AuditStream) -> None:
+    def __init__(self, settings: Settings, gateway: Gateway, audit: AuditStream) -> None:
         self._settings = settings
+        self._gateway = gateway
         self._audit = audit
         self._policy = policy_of(settings)
         self._room = Room()
         self._judges = asyncio.Semaphore(_JUDGES)
 
-    async def handle(self, request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request; never raises."""
+        if scope["method"] == "POST":
+            try:
+                response = await self._handle(Request(scope, receive))
+            except Exception:  # noqa: BLE001  # a fault of ours; Gitea keeps the delivery
+                _LOG.exception("delivery failed")
+                response = problem(ErrorCode.INTERNAL_ERROR)
+        else:
+            response = problem(ErrorCode.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
+        await response(scope, receive, send)
+
+    async def _handle(self, request: Request) -> Response:
         """Answers one delivery; 2xx for a trigger only once it is in Temporal's history."""
         began = time.monotonic()
         try:
@@ -71,9 +86,8 @@ class Webhook:
             remote = request.client.host if request.client else ""
             if decision.decision in {DecisionKind.IGNORE, DecisionKind.REJECT}:
                 return self._decline(decision, digest, remote)
-            gateway: Gateway = request.app.state.gateway
             try:
-                return await self._hand_over(gateway, decision, digest, received_at)
+                return await self._hand_over(decision, digest, received_at)
             except TemporalUnavailableError as error:
                 _LOG.warning("not taken: %s", error, extra=_ids(decision))
                 _count("unavailable", error.code)
@@ -107,7 +121,7 @@ class Webhook:
             return _said(status, decision, decision.code, reason=decision.reason)
         return problem(ErrorCode(decision.code), decision.detail if decision.http_status == 400 else "")
 
-    async def _hand_over(self, gateway: Gateway, decision: Decision, digest: str, received_at: datetime) -> Response:
+    async def _hand_over(self, decision: Decision, digest: str, received_at: datetime) -> Response:
         subject = decision.subject
         if subject is None:
             raise ValueError(f"{decision.code} without a subject")
@@ -116,13 +130,15 @@ class Webhook:
         if decision.task_id:
             span.set_attribute("ccweb.task.id", decision.task_id)
         async with deadline():
-            standing = await gateway.standing(subject.repository)
+            standing = await self._gateway.standing(subject.repository)
             if subject.act in {Act.CLOSED, Act.REOPENED}:
-                return await self._closed(gateway, decision, subject, standing.repo_key, received_at)
+                return await self._closed(decision, subject, standing.repo_key, received_at)
             if standing.disabled:
                 return self._disabled(decision, digest)
             if decision.decision is DecisionKind.POKE:
-                await gateway.poke(_poke(decision, subject, standing.repo_key, digest, received_at), subject.kind)
+                await self._gateway.poke(
+                    _poke(decision, subject, standing.repo_key, digest, received_at), subject.kind
+                )
                 return _poked(decision, True)
             event = task_event(
                 decision,
@@ -131,20 +147,18 @@ class Webhook:
                 payload_hash=digest,
                 traceparent=tracing.traceparent(),
             )
-            fresh = await gateway.deliver(event)
+            fresh = await self._gateway.deliver(event)
         _count("accepted" if fresh else "duplicate", decision.code)
         return _taken(event) if fresh else _duplicate(event)
 
-    async def _closed(
-        self, gateway: Gateway, decision: Decision, subject: Subject, repo_key: str, received_at: datetime
-    ) -> Response:
+    async def _closed(self, decision: Decision, subject: Subject, repo_key: str, received_at: datetime) -> Response:
         closed = ResourceClosed(
             session_key=ids.resource_key(repo_key, subject.kind, subject.number),
             closed=subject.act is Act.CLOSED,
             actor=subject.sender.login,
             received_at=received_at,
         )
-        return _poked(decision, await gateway.tell_closed(closed))
+        return _poked(decision, await self._gateway.tell_closed(closed))
 
     def _disabled(self, decision: Decision, digest: str) -> Response:
         code = DecisionCode.REPOSITORY_DISABLED
@@ -209,7 +223,8 @@ def _count(outcome: str, reason: str) -> None:
 
 def _taken(event: TaskEvent) -> Response:
     extra = {"deliveryId": event.delivery_id, "taskId": event.task_id, "sessionKey": event.session_key}
-    _LOG.info("queued", extra=extra)
+    # After the answer, which is written before this task gives way: it does not wait for the log's disk.
+    asyncio.get_running_loop().call_soon(partial(_LOG.info, "queued", extra=extra))
     return JSONResponse({"deliveryId": event.delivery_id, "taskId": event.task_id, "state": "queued"}, 202)
 
 

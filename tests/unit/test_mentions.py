@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain import mentions
 from domain.mentions import HEAD, TAIL, is_mentioned, without_leading_mention
 
 BOT = "ccweb-bot"
@@ -138,6 +139,13 @@ def test_no_text_takes_long(unit: str) -> None:
     is_mentioned("x@ccweb-bot " + hostile + " x@ccweb-bot", BOT)
     is_mentioned(mixed, BOT)
     assert time.process_time() - started < 4
+
+
+@given(st.text(alphabet="@ccweb-bot 1.,!?;'()-请，。é w_:", max_size=60))
+def test_a_plain_line_is_judged_as_the_parser_would(text: str) -> None:
+    plain = text.replace("\r", "")
+    parsed = mentions._mentioned_in(plain, *mentions._patterns("ccweb-bot"))
+    assert is_mentioned(plain, "ccweb-bot") == parsed
 
 
 @given(st.text(alphabet="@ccweb-bot `*_[]()<>!\n>-~|\\&#64; 请，\r\t\u00e9'\"", max_size=200))

@@ -48,7 +48,7 @@ def test_help_lists_every_command(checkout: Path) -> None:
     script = (ROOT / "run").read_text(encoding="utf-8")
     code, said = run(checkout)
     assert code == 0 and said == run(checkout, "--help")[1]
-    for command in ("demo", "dev", "temporal", "ccweb", "setup", "test"):
+    for command in ("demo", "dev", "temporal", "bench", "ccweb", "setup", "test"):
         assert f"\n{command})" in script and f"\n  {command} " in said
 
 
