@@ -36,23 +36,30 @@ def main() -> int:
     unknown = set(options.groups) - GROUPS.keys()
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    groups = options.groups or list(GROUPS)
+    rows: list[Row] = []
     try:
         # The load comes from the same event loop as the ingress has, so that neither side is favoured.
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            found = runner.run(_run(options.groups or list(GROUPS)))
+            whole = runner.run(_run(groups, rows))
     except StoppedError as stopped:
         return stopped.exit_code
-    except (CcwebError, TimeoutError, ExceptionGroup) as error:
-        for line in lines(error):
-            console.print(f"ccweb: {line}", markup=False)
-        return 1
-    _show(found, as_json=options.json)
-    return 0
+    finally:
+        _show(rows, as_json=options.json)
+    return 0 if whole else 1
 
 
-async def _run(groups: list[str]) -> list[Row]:
-    asked = stop_signal()
-    return [row for group in groups for row in await unless_stopped(asked, _measure(group))]
+async def _run(groups: list[str], rows: list[Row]) -> bool:
+    """Fills `rows`; False when a group could not be measured, which keeps none of the others."""
+    asked, whole = stop_signal(), True
+    for group in groups:
+        try:
+            rows += await unless_stopped(asked, _measure(group))
+        except (CcwebError, TimeoutError, RuntimeError, ExceptionGroup) as error:
+            whole = False
+            for line in lines(error):
+                console.print(f"ccweb: {group}: {line}", markup=False)
+    return whole
 
 
 async def _measure(group: str) -> list[Row]:

@@ -116,7 +116,7 @@ def _overhead(history: list[HistoryEvent]) -> float:
     """From the task's start to its end without the time in which an activity ran."""
     spans = _activities(history)
     total = _seconds(history[-1]) - _seconds(history[0])
-    return total - sum(end - start for start, end in _merged(spans))
+    return total - sum(end - start for start, end in merged(spans))
 
 
 def _activities(history: Iterable[HistoryEvent]) -> list[tuple[float, float]]:
@@ -132,7 +132,7 @@ def _activities(history: Iterable[HistoryEvent]) -> list[tuple[float, float]]:
     return spans
 
 
-def _merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Activities may run side by side; the time of both counts once."""
     merged: list[tuple[float, float]] = []
     for start, end in sorted(spans):

@@ -1,6 +1,8 @@
 """The second task of a conversation on a repository with a long history, against a fresh full clone."""
 
+import random
 import subprocess
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,10 @@ from domain.events import RepositoryRef, SettleRequest, Workspace, WorkspaceRequ
 from settings import Settings, load_settings
 
 COMMITS = 50_000
-_FILES = 2_000
+_FILES, _FOLDERS = 5_000, 250
+_TEXT = 3_000
+"""Hexadecimal digits in each version of a file: a pack of about 100 MB, as projects of that age have."""
+_DIGITS = random.Random(50_000)  # noqa: S311  # the same repository each time
 _TIMES = 3
 _LIMIT = 600.0
 
@@ -44,7 +49,7 @@ async def rows(directory: Path) -> list[Row]:
 
 def _row(clones: list[float], prepares: list[float]) -> Row:
     clone, prepare = median(clones), median(prepares)
-    detail = f"{prepare:.2f} s against {clone:.2f} s, {COMMITS} commits, {_FILES} files, one new commit to fetch"
+    detail = f"{prepare:.2f} s against {clone:.2f} s; {COMMITS} commits, {_FILES} files; one new commit to fetch"
     return Row("second task's prepare against a fresh clone", prepare / clone, 1 / 20, "x", detail)
 
 
@@ -94,7 +99,8 @@ def _history() -> Iterator[str]:
     """Each commit changes one of many files, of a few kilobytes each."""
     for number in range(COMMITS):
         parent = "from refs/heads/main^0\n" if number == 0 else ""
-        yield _commit(number, f"src/part{number % 40}/file{number % _FILES}.txt", parent)
+        file = number % _FILES
+        yield _commit(number, f"src/part{file % _FOLDERS}/file{file}.txt", parent)
 
 
 def _one_more(number: int) -> Iterator[str]:
@@ -102,7 +108,7 @@ def _one_more(number: int) -> Iterator[str]:
 
 
 def _commit(number: int, path: str, parent: str) -> str:
-    text = f"line of commit {number}\n" * 60
+    text = textwrap.fill(_DIGITS.randbytes(_TEXT // 2).hex())
     message = f"Change {number}"
     return (
         f"commit refs/heads/main\ncommitter A <a@example.org> {1_600_000_000 + number * 60} +0000\n"
