@@ -6,7 +6,8 @@ code as non-retryable, and only lost workers and faults of ours are retried here
 """
 
 from datetime import timedelta
-from typing import Any, Literal
+from types import NoneType
+from typing import Any, Literal, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -19,10 +20,14 @@ with workflow.unsafe.imports_passed_through():
     from domain.events import TaskPolicy
     from domain.outcomes import Failure
 
+T = TypeVar("T")
 _PATIENCE = timedelta(days=3)
 """How long Gitea may be down before an accepted task gives up."""
 _WORKER_LOST = timedelta(seconds=15)
 """For what talks with Gitea: a person waits for it, whatever happens to the worker."""
+_LOOK = timedelta(minutes=2)
+_WRITE = timedelta(minutes=1)
+_RPC = timedelta(seconds=10)
 _HOST_AWAY = timedelta(minutes=10)
 _PREPARE = timedelta(hours=1)
 _SETTLE = timedelta(minutes=10)
@@ -70,45 +75,34 @@ async def cancel(workflow_id: str) -> None:
             raise
 
 
-async def admit(start: events.TaskStart) -> events.Admission:
-    admission: events.Admission = await workflow.execute_activity(
-        "admit",
-        start,
-        result_type=events.Admission,
-        start_to_close_timeout=timedelta(minutes=2),
+async def _ask_gitea(name: str, argument: Any, result: type[T], limit: timedelta, summary: str, **more: Any) -> T:
+    """An activity of the shared queue that waits for a Gitea that is away; `limit` bounds one try."""
+    answer: T = await workflow.execute_activity(
+        name,
+        argument,
+        result_type=result,
+        start_to_close_timeout=limit,
         schedule_to_close_timeout=_PATIENCE,
-        heartbeat_timeout=_WORKER_LOST,
         retry_policy=_PATIENT,
-        summary=f"may {start.event.author} start the agent here?",
+        summary=summary,
+        **more,
     )
-    return admission
+    return answer
+
+
+async def admit(start: events.TaskStart) -> events.Admission:
+    summary = f"may {start.event.author} start the agent here?"
+    return await _ask_gitea("admit", start, events.Admission, _LOOK, summary, heartbeat_timeout=_WORKER_LOST)
 
 
 async def post_receipt(request: events.CommentRequest) -> events.CommentPosted:
-    posted: events.CommentPosted = await workflow.execute_activity(
-        "post_receipt",
-        request,
-        result_type=events.CommentPosted,
-        start_to_close_timeout=timedelta(minutes=1),
-        schedule_to_close_timeout=_PATIENCE,
-        heartbeat_timeout=_WORKER_LOST,
-        retry_policy=_PATIENT,
-        summary="react" if request.reaction_only else f"receipt {request.state}",
-    )
-    return posted
+    summary = "react" if request.reaction_only else f"receipt {request.state}"
+    more = {"heartbeat_timeout": _WORKER_LOST}
+    return await _ask_gitea("post_receipt", request, events.CommentPosted, _WRITE, summary, **more)
 
 
 async def list_reviews(poke: events.Poke) -> events.Reviews:
-    found: events.Reviews = await workflow.execute_activity(
-        "list_reviews",
-        poke,
-        result_type=events.Reviews,
-        start_to_close_timeout=timedelta(minutes=2),
-        schedule_to_close_timeout=_PATIENCE,
-        retry_policy=_PATIENT,
-        summary="what do the reviews ask for?",
-    )
-    return found
+    return await _ask_gitea("list_reviews", poke, events.Reviews, _LOOK, "what do the reviews ask for?")
 
 
 async def verify_reply(request: events.VerifyRequest) -> events.Verification:
@@ -187,27 +181,12 @@ async def steer_turn(host: str, request: events.SteerRequest) -> bool:
 
 
 async def check_command(event: events.TaskEvent) -> events.CommandCheck:
-    check: events.CommandCheck = await workflow.execute_activity(
-        "check_command",
-        event,
-        result_type=events.CommandCheck,
-        start_to_close_timeout=timedelta(minutes=2),
-        schedule_to_close_timeout=_PATIENCE,
-        retry_policy=_PATIENT,
-        summary=f"may {event.author} command here?",
-    )
-    return check
+    summary = f"may {event.author} command here?"
+    return await _ask_gitea("check_command", event, events.CommandCheck, _LOOK, summary)
 
 
 async def acknowledge(ack: events.CommandAck) -> None:
-    await workflow.execute_activity(
-        "acknowledge",
-        ack,
-        start_to_close_timeout=timedelta(minutes=1),
-        schedule_to_close_timeout=_PATIENCE,
-        retry_policy=_PATIENT,
-        summary=f"/{ack.command} of {ack.event.author}",
-    )
+    await _ask_gitea("acknowledge", ack, NoneType, _WRITE, f"/{ack.command} of {ack.event.author}")
 
 
 async def notify(notice: events.Notice) -> None:
@@ -267,50 +246,33 @@ async def reconcile(request: events.ReconcileRequest) -> events.ReconcileReport:
     return report
 
 
-async def request_lease(ask: events.LeaseAsk) -> None:
-    await workflow.execute_local_activity(
-        "request_lease",
-        ask,
-        start_to_close_timeout=timedelta(seconds=10),
+async def _ask_temporal(name: str, argument: Any, result: type[T], summary: str, limit: timedelta = _RPC) -> T:
+    """A local activity: a call of Temporal itself, repeated until it answers."""
+    answer: T = await workflow.execute_local_activity(
+        name,
+        argument,
+        result_type=result,
+        start_to_close_timeout=limit,
         retry_policy=_LOCAL,
-        summary=f"ask for {ask.request.lease_id}",
+        summary=summary,
     )
+    return answer
+
+
+async def request_lease(ask: events.LeaseAsk) -> None:
+    await _ask_temporal("request_lease", ask, NoneType, f"ask for {ask.request.lease_id}")
 
 
 async def read_control(start: events.RepositoryStart) -> events.ControlState:
-    control: events.ControlState = await workflow.execute_local_activity(
-        "read_control",
-        start,
-        result_type=events.ControlState,
-        start_to_close_timeout=timedelta(seconds=10),
-        retry_policy=_LOCAL,
-        summary="paused or disabled?",
-    )
-    return control
+    return await _ask_temporal("read_control", start, events.ControlState, "paused or disabled?")
 
 
 async def probe_task(task_id: str) -> events.HolderProbe:
-    probe: events.HolderProbe = await workflow.execute_local_activity(
-        "probe_task",
-        task_id,
-        result_type=events.HolderProbe,
-        start_to_close_timeout=timedelta(seconds=10),
-        retry_policy=_LOCAL,
-        summary=f"how is {task_id}?",
-    )
-    return probe
+    return await _ask_temporal("probe_task", task_id, events.HolderProbe, f"how is {task_id}?")
 
 
 async def read_end(task_id: str) -> events.TaskEnd:
-    end: events.TaskEnd = await workflow.execute_local_activity(
-        "read_end",
-        task_id,
-        result_type=events.TaskEnd,
-        start_to_close_timeout=timedelta(seconds=10),
-        retry_policy=_LOCAL,
-        summary=f"how did {task_id} end?",
-    )
-    return end
+    return await _ask_temporal("read_end", task_id, events.TaskEnd, f"how did {task_id} end?")
 
 
 async def terminate_stuck(task_id: str) -> None:
@@ -332,24 +294,8 @@ async def recover_repository(start: events.RepositoryStart) -> events.Recovered:
 
 
 async def _recover(name: str, start: events.SessionStart | events.RepositoryStart) -> events.Recovered:
-    recovered: events.Recovered = await workflow.execute_local_activity(
-        name,
-        start,
-        result_type=events.Recovered,
-        start_to_close_timeout=timedelta(seconds=30),
-        retry_policy=_LOCAL,
-        summary="what did an earlier run leave?",
-    )
-    return recovered
+    return await _ask_temporal(name, start, events.Recovered, "what did an earlier run leave?", timedelta(seconds=30))
 
 
 async def pick_host(start: events.RepositoryStart) -> str:
-    host: str = await workflow.execute_local_activity(
-        "pick_host",
-        start,
-        result_type=str,
-        start_to_close_timeout=timedelta(seconds=10),
-        retry_policy=_LOCAL,
-        summary="the host that keeps the workspace",
-    )
-    return host
+    return await _ask_temporal("pick_host", start, str, "the host that keeps the workspace")
