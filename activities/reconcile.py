@@ -11,17 +11,18 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowFailureError
-from temporalio.exceptions import ApplicationError
+from temporalio.client import Client
 
 import metrics
 import tracing
 from activities.replies import ReplyActivities
+from activities.reviews import submitted, user
+from activities.temporal import result_of
 from activities.waiting import heartbeats
 from clients import gitea
 from clients.gitea import GiteaClient, Issue
 from connection import TemporalUnavailableError
-from domain import deliveries, marker, reconcile, search_attributes
+from domain import marker, reconcile, replies, search_attributes
 from domain.errors import GiteaError
 from domain.events import (
     FallbackRequest,
@@ -41,7 +42,6 @@ from policy import policy_of
 from settings import Settings
 
 log = logging.getLogger("ccweb.reconcile")
-_SUBMITTED = {"COMMENT", "APPROVED", "REQUEST_CHANGES"}
 _MAX_REPAIRED = 500
 _MAX_ERRORS = 20
 
@@ -127,16 +127,16 @@ class ReconcileActivities:
         for issue in await self._gitea.issues_since(name, since):
             if issue.user is not None and issue.created_at is not None and issue.updated_at is not None:
                 yield _of_body(issue, issue.user, issue.created_at, issue.updated_at)
-            async for one in self._of_issue(name, issue):
+            async for one in self._of_issue(name, issue, since):
                 yield one
 
-    async def _of_issue(self, name: str, issue: Issue) -> AsyncIterator[Seen]:
+    async def _of_issue(self, name: str, issue: Issue, since: datetime) -> AsyncIterator[Seen]:
         bot = self._settings.bot_name.lower()
         if any(user.login.lower() == bot for user in issue.assignees or ()):
             for one in await self._assignments(name, issue):
                 yield one
         if issue.pull_request is not None:
-            for review in await self._reviews(name, issue):
+            for review in await self._reviews(name, issue, since):
                 yield review
 
     async def _assignments(self, name: str, issue: Issue) -> list[Seen]:
@@ -149,13 +149,12 @@ class ReconcileActivities:
                 return [replace(found, occurrence=str(entry.id))]
         return []
 
-    async def _reviews(self, name: str, issue: Issue) -> list[Seen]:
+    async def _reviews(self, name: str, issue: Issue, since: datetime) -> list[Seen]:
         found = []
-        for review in await self._gitea.reviews(name, issue.number):
-            if review.user is None or review.state not in _SUBMITTED:
-                continue
+        # Gitea's times are whole seconds.
+        for review, author in await submitted(self._gitea, name, issue.number, since.replace(microsecond=0)):
             at = review.submitted_at
-            found.append(_seen(issue, "review", review.id, review.user, review.body, at))
+            found.append(_seen(issue, "review", review.id, author, review.body, at))
             for comment in await self._gitea.review_comments(name, issue.number, review.id):
                 found.append(_seen(issue, "review_comment", comment.id, comment.user, comment.body, at))
         return found
@@ -169,9 +168,8 @@ class ReconcileActivities:
         return [event for seen, event in asked if not reconcile.is_taken(seen, event, ours[event.number])]
 
     async def _markers(self, name: str, number: int) -> list[tuple[datetime | None, marker.Marker]]:
-        bot = self._settings.bot_name.lower()
-        comments = [one for one in await self._gitea.comments(name, number) if one.user.login.lower() == bot]
-        return [(one.created_at, found) for one in comments if (found := marker.parse(one.body)) is not None]
+        comments = await self._gitea.comments(name, number)
+        return [(one.created_at, found) for one, found in replies.marked(comments, self._settings.bot_name)]
 
     async def _deliver(self, event: TaskEvent, *, dry_run: bool) -> ReconcileFind:
         if dry_run:
@@ -187,7 +185,10 @@ class ReconcileActivities:
         repaired, finds = list(request.state.repaired), []
         query = f'WorkflowType="AgentTask" AND {search_attributes.STATE}="{TaskState.FAILED_REPLY}"'
         async for task in self._client.list_workflows(query):
-            if task.id in repaired or (result := await self._result(task.id)) is None or result.owed is None:
+            if task.id in repaired:
+                continue
+            result = await result_of(self._client.get_workflow_handle(task.id, result_type=TaskResult))
+            if result is None or result.owed is None:
                 continue
             found = await self._post(result.owed, dry_run=request.dry_run)
             finds.append(
@@ -203,14 +204,6 @@ class ReconcileActivities:
         if dry_run:
             return False
         return (await self._replies.post_fallback(owed)).found in {"final", "question", "rest_fallback"}
-
-    async def _result(self, task_id: str) -> TaskResult | None:
-        try:
-            await self._client.get_workflow_handle(task_id).result()
-        except WorkflowFailureError as error:
-            if isinstance(error.cause, ApplicationError) and error.cause.details:
-                return TaskResult.model_validate(error.cause.details[0])
-        return None
 
 
 def _count(finds: list[ReconcileFind], errors: int) -> None:
@@ -230,7 +223,7 @@ def _of_comment(comment: gitea.Comment) -> Seen | None:
         title="",
         source_kind="comment",
         source_id=comment.id,
-        author=_user(comment.user),
+        author=user(comment.user),
         text=comment.body,
         created_at=comment.created_at,
         at=comment.updated_at,
@@ -249,15 +242,11 @@ def _seen(issue: Issue, source_kind: SourceKind, source_id: int, author: gitea.U
         title=issue.title,
         source_kind=source_kind,
         source_id=source_id,
-        author=_user(author),
+        author=user(author),
         text=text,
         created_at=at,
         at=at,
     )
-
-
-def _user(user: gitea.User) -> deliveries.User:
-    return deliveries.User(id=user.id, login=user.login)
 
 
 def _find(event: TaskEvent, kind: Literal["delivered", "known", "would_deliver"]) -> ReconcileFind:

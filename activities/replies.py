@@ -63,10 +63,10 @@ class ReplyActivities:
         return found
 
     def _text(self, request: FallbackRequest) -> str:
-        language, spent = self._settings.language, request.spent
+        language = self._settings.language
         if request.used_up:
             bot = self._settings.bot_name
-            return replies.budget_question(request.used_up, spent.seconds, spent.tokens, spent.cost, bot, language)
+            return replies.budget_question(request.used_up, request.spent, bot, language)
         return request.text.strip() or _NOTHING_SAID[language]
 
     async def _read_back(self, request: VerifyRequest) -> Verification:

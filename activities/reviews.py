@@ -1,6 +1,6 @@
 """Reading the reviews of a PR for what they ask (design section 8)."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from temporalio import activity
 
@@ -32,19 +32,32 @@ class ReviewActivities:
         """
         name, since = poke.repository.full_name, poke.received_at - _WINDOW
         found: list[Written] = []
-        for review in await self._client.reviews(name, poke.number):
-            if review.user is not None and review.state in _SUBMITTED and review.submitted_at >= since:
-                found += await self._written(name, poke.number, review, review.user)
+        for review, author in await submitted(self._client, name, poke.number, since):
+            found += await self._written(name, poke.number, review, author)
         return Reviews(events=events_of(poke, found, self._policy))
 
     async def _written(self, name: str, number: int, review: Review, author: User) -> list[Written]:
         comments = await self._client.review_comments(name, number, review.id)
         inline = [
-            Written("review_comment", comment.id, _user(comment.user), comment.body, comment.path, comment.diff_hunk)
+            Written("review_comment", comment.id, user(comment.user), comment.body, comment.path, comment.diff_hunk)
             for comment in comments
         ]
-        return [Written("review", review.id, _user(author), review.body), *inline]
+        return [Written("review", review.id, user(author), review.body), *inline]
 
 
-def _user(user: User) -> deliveries.User:
-    return deliveries.User(id=user.id, login=user.login)
+async def submitted(client: GiteaClient, name: str, number: int, since: datetime) -> list[tuple[Review, User]]:
+    """The reviews of a PR that were submitted since then, with who did; neither drafts nor requests for one.
+
+    Raises:
+        GiteaError: may be retried when gitea_unavailable.
+    """
+    return [
+        (review, review.user)
+        for review in await client.reviews(name, number)
+        if review.user is not None and review.state in _SUBMITTED and review.submitted_at >= since
+    ]
+
+
+def user(found: User) -> deliveries.User:
+    """An author as the decisions know authors."""
+    return deliveries.User(id=found.id, login=found.login)

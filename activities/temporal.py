@@ -96,7 +96,7 @@ class TemporalActivities:
         first = await anext(aiter(handle.fetch_history_events(page_size=1, rpc_timeout=_RPC)))
         payloads = first.workflow_execution_started_event_attributes.input.payloads
         (start,) = await self._client.data_converter.decode(payloads, [TaskStart])
-        return TaskEnd(event=start.event, result=await _result(handle))
+        return TaskEnd(event=start.event, result=await result_of(handle))
 
     @activity.defn
     async def request_lease(self, ask: LeaseAsk) -> None:
@@ -186,7 +186,8 @@ class TemporalActivities:
         return LeaseRequest(lease_id=lease_id, task_id=task_id) if lease_id else None
 
 
-async def _result(handle: WorkflowHandle[Any, TaskResult]) -> TaskResult | None:
+async def result_of(handle: WorkflowHandle[Any, TaskResult]) -> TaskResult | None:
+    """What a closed task left, also one that failed; None when it was killed."""
     try:
         return await handle.result(rpc_timeout=_RPC)
     except WorkflowFailureError as error:

@@ -11,19 +11,10 @@ import httpx
 
 from demo.stack import BOT, Stack
 from domain import marker
+from operations.webhooks import EVENTS
 
 OWNER, OUTSIDER, REPO = "alice", "carol", "demo"
 FULL_NAME = f"{OWNER}/{REPO}"
-EVENTS = [
-    "issues_only",
-    "issue_assign",
-    "issue_comment",
-    "pull_request_only",
-    "pull_request_assign",
-    "pull_request_comment",
-    "pull_request_review",
-    "pull_request_sync",
-]
 FILES = {
     "README.md": "# demo\n\nA small calculator.\n",
     "calculator.py": "def add(a, b):\n    return a - b\n",
@@ -84,7 +75,7 @@ class Scene:
             "issues": [{"author": OWNER, "title": "add() subtracts", "body": "`add(2, 3)` gives -1."}],
             "hooks": [
                 {
-                    "events": EVENTS,
+                    "events": list(EVENTS),
                     "active": True,
                     "url": f"{self.stack.ingress_url}/api/gitea/webhook",
                     "secret": self.stack.secrets.webhook,

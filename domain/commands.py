@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from domain.replies import Language
+from domain.replies import Language, used
 
 if TYPE_CHECKING:
     from domain.events import CommandAck
@@ -105,10 +105,10 @@ def answer(ack: "CommandAck", language: Language, bot: str) -> str:
 
 def _status(ack: "CommandAck", language: Language) -> str:
     zh = language == "zh"
-    spent = ack.spent
-    used = f"{spent.seconds / 60:.0f} min, {spent.tokens} tokens" + (f", {spent.cost:.2f}" if spent.cost else "")
     rows = [f"| `{task.task_id}` | `{task.state or 'received'}` | {task.asked_by} |" for task in ack.tasks]
     head = ("| 任务 | 状态 | 提出者 |" if zh else "| task | state | asked by |") + "\n|---|---|---|"
     nothing = "没有正在运行或等待的任务。" if zh else "Nothing runs or waits here."
     facts = [f"thread: `{ack.thread_id}`"] if ack.thread_id else []
-    return "\n".join(["giteabot:", "", *([head, *rows] if rows else [nothing]), "", *facts, f"used: {used}"])
+    return "\n".join(
+        ["giteabot:", "", *([head, *rows] if rows else [nothing]), "", *facts, f"used: {used(ack.spent)}"]
+    )

@@ -1,12 +1,15 @@
 """Reading our markers back from a discussion, and the words of receipts (design section 9). Pure."""
 
-from collections.abc import Iterable
-from typing import Literal, Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from domain import marker
 from domain.errors import TEXTS, ErrorCode
 from domain.marker import ReceiptMarker, ReplyMarker
 from domain.states import TaskState
+
+if TYPE_CHECKING:
+    from domain.events import Spend
 
 Language = Literal["zh", "en"]
 _STARTED = {"zh": "giteabot: 已收到", "en": "giteabot: received"}
@@ -42,12 +45,14 @@ class Comment(Protocol):
     def user(self) -> Author: ...
 
 
+AnyComment = TypeVar("AnyComment", bound=Comment)
+
+
 def find_reply(
     comments: Iterable[Comment], bot: str, task_id: str, round_: int
 ) -> tuple[Comment, ReplyMarker] | None:
     """The bot's answer or question of a task's round, whichever turn posted it."""
-    for comment in comments:
-        found = _marker(comment, bot)
+    for comment, found in marked(comments, bot):
         if isinstance(found, ReplyMarker) and (found.task_id, found.round) == (task_id, round_):
             return comment, found
     return None
@@ -55,8 +60,7 @@ def find_reply(
 
 def find_receipt(comments: Iterable[Comment], bot: str, comment_key: str) -> Comment | None:
     """The bot's receipt under a commentKey."""
-    for comment in comments:
-        found = _marker(comment, bot)
+    for comment, found in marked(comments, bot):
         if isinstance(found, ReceiptMarker) and found.comment_key == comment_key:
             return comment
     return None
@@ -65,13 +69,17 @@ def find_receipt(comments: Iterable[Comment], bot: str, comment_key: str) -> Com
 def seen_sources(comments: Iterable[Comment], bot: str) -> dict[str, str]:
     """SourceKey to taskId of everything the bot has already taken in this discussion."""
     seen: dict[str, str] = {}
-    for comment in comments:
-        found = _marker(comment, bot)
-        if isinstance(found, ReceiptMarker):
-            seen.setdefault(found.source, found.comment_key.split(":", 1)[0])
-        elif found is not None:
-            seen.setdefault(found.source, found.task_id)
+    for _, found in marked(comments, bot):
+        task_id = found.task_id if isinstance(found, ReplyMarker) else found.comment_key.split(":", 1)[0]
+        seen.setdefault(found.source, task_id)
     return seen
+
+
+def marked(comments: Iterable[AnyComment], bot: str) -> Iterator[tuple[AnyComment, marker.Marker]]:
+    """The bot's comments that carry a marker; those of others are never read for one."""
+    for comment in comments:
+        if comment.user.login.lower() == bot.lower() and (found := marker.parse(comment.body)) is not None:
+            yield comment, found
 
 
 def reaction_target(source_kind: str, source_id: str, number: int) -> str | None:
@@ -81,23 +89,23 @@ def reaction_target(source_kind: str, source_id: str, number: int) -> str | None
     return f"comments/{source_id}" if source_kind in {"comment", "review_comment"} else str(number)
 
 
-def budget_question(used_up: str, seconds: float, tokens: int, cost: float, bot: str, language: Language) -> str:
+def used(spent: "Spend") -> str:
+    """What was used up, in words that need no translation."""
+    return f"{spent.seconds / 60:.0f} min, {spent.tokens} tokens" + (f", {spent.cost:.2f}" if spent.cost else "")
+
+
+def budget_question(used_up: str, spent: "Spend", bot: str, language: Language) -> str:
     """Says that a budget is used up, what was used, and how it goes on."""
-    used = f"{seconds / 60:.0f} min, {tokens} tokens" + (f", {cost:.2f}" if cost else "")
     if language == "zh":
         what = {"time": "时间", "tokens": "令牌", "cost": "费用"}.get(used_up, used_up)
         return (
-            f"giteabot: {what}预算已用尽（已用 {used}）。\n\n"
+            f"giteabot: {what}预算已用尽（已用 {used(spent)}）。\n\n"
             f"评论 `@{bot} /budget` 再追加一份预算并继续，`@{bot} /stop` 结束任务。"
         )
     return (
-        f"giteabot: the budget of {used_up} is used up ({used} so far).\n\n"
+        f"giteabot: the budget of {used_up} is used up ({used(spent)} so far).\n\n"
         f"Comment `@{bot} /budget` to allow as much again and go on, `@{bot} /stop` to end the task."
     )
-
-
-def _marker(comment: Comment, bot: str) -> marker.Marker | None:
-    return marker.parse(comment.body) if comment.user.login.lower() == bot.lower() else None
 
 
 def receipt_text(state: TaskState, code: ErrorCode | None, text: str, language: Language) -> str:
