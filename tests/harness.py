@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,20 @@ async def finished(scene: Scene, comment_id: int, limit: float = 60) -> str:
     state = await state_of(client, task_id)
     assert state in FINAL
     return state
+
+
+async def while_the_worker_is_away(
+    scene: Scene, text: str, change: Callable[[int], Awaitable[Any]], number: int = 1
+) -> tuple[str, str]:
+    """A request by comment, then `change` (given the comment's id), then a worker; taskId and final state."""
+    await scene.stack.kill("worker")
+    comment = await scene.comment(text, number)
+    task = await task_of_comment(scene, comment)
+    await change(comment)
+    await scene.stack.start("worker")
+    client = await temporal(scene)
+    await closed(client.get_workflow_handle(task))
+    return task, await state_of(client, task)
 
 
 async def assert_one_receipt_and_one_answer(scene: Scene, comment_id: int, number: int = 1) -> marker.ReplyMarker:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +17,15 @@ from domain.errors import TEXTS, ErrorCode
 from tests.conftest import scratch_dir
 from tests.harness import (
     assert_one_receipt_and_one_answer,
-    closed,
     fault,
     finished,
     play,
     release,
     running_scene,
-    state_of,
     task_of_comment,
     temporal,
     until_asked,
+    while_the_worker_is_away,
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -157,20 +156,6 @@ async def test_a_refused_push_is_the_agents_to_tell(scene: Scene) -> None:
     await scene.api("DELETE", f"/repos/{FULL_NAME}/branch_protections/ccweb%2Fissue-1")
 
 
-async def _while_the_worker_is_away(
-    scene: Scene, change: Callable[[], Awaitable[Any]], number: int = 1
-) -> tuple[str, str]:
-    """A request, then a change of its surroundings, then a worker; returns taskId and final state."""
-    await scene.stack.kill("worker")
-    comment = await scene.comment(ASK, number)
-    task = await task_of_comment(scene, comment)
-    await change()
-    await scene.stack.start("worker")
-    client = await temporal(scene)
-    await closed(client.get_workflow_handle(task))
-    return task, await state_of(client, task)
-
-
 async def _code(scene: Scene, task: str) -> str:
     """The error code in a failed task's history."""
     history = await (await temporal(scene)).get_workflow_handle(task).fetch_history()
@@ -178,10 +163,10 @@ async def _code(scene: Scene, task: str) -> str:
 
 
 async def test_an_archived_repository_fails_and_nothing_is_written(scene: Scene) -> None:
-    async def archive() -> None:
+    async def archive(_: int) -> None:
         await scene.api("PATCH", f"/repos/{FULL_NAME}", json={"archived": True})
 
-    task, state = await _while_the_worker_is_away(scene, archive)
+    task, state = await while_the_worker_is_away(scene, ASK, archive)
     await scene.api("PATCH", f"/repos/{FULL_NAME}", json={"archived": False})
     assert (state, await _code(scene, task)) == ("failed", C.REPOSITORY_UNAVAILABLE)
     assert await scene.answers(task) == []
@@ -190,21 +175,21 @@ async def test_an_archived_repository_fails_and_nothing_is_written(scene: Scene)
 async def test_an_issue_that_was_deleted_ends_its_task(scene: Scene) -> None:
     number = (await scene.api("POST", ISSUES, json={"title": "gone soon"}))["number"]
 
-    async def delete() -> None:
+    async def delete(_: int) -> None:
         await scene.api("DELETE", f"{ISSUES}/{number}")
 
-    task, state = await _while_the_worker_is_away(scene, delete, number)
+    task, state = await while_the_worker_is_away(scene, ASK, delete, number)
     assert (state, await _code(scene, task)) == ("failed", C.REPOSITORY_UNAVAILABLE)
 
 
 async def test_a_bot_that_was_removed_ends_its_task(scene: Scene) -> None:
     path = f"/repos/{FULL_NAME}/collaborators/{BOT}"
 
-    async def remove() -> None:
+    async def remove(_: int) -> None:
         await scene.api("DELETE", path)
         await scene.api("PATCH", f"/repos/{FULL_NAME}", json={"private": True})
 
-    task, state = await _while_the_worker_is_away(scene, remove)
+    task, state = await while_the_worker_is_away(scene, ASK, remove)
     await scene.api("PATCH", f"/repos/{FULL_NAME}", json={"private": False})
     await scene.api("PUT", path, json={"permission": "write"})
     assert (state, await _code(scene, task)) == ("failed", C.REPOSITORY_UNAVAILABLE)
@@ -213,11 +198,11 @@ async def test_a_bot_that_was_removed_ends_its_task(scene: Scene) -> None:
 async def test_a_wrong_token_is_named(scene: Scene) -> None:
     right = scene.stack.secrets
 
-    async def spoil() -> None:
+    async def spoil(_: int) -> None:
         scene.stack.secrets = replace(right, bot_token="0" * 40)
 
     try:
-        task, state = await _while_the_worker_is_away(scene, spoil)
+        task, state = await while_the_worker_is_away(scene, ASK, spoil)
     finally:
         scene.stack.secrets = right
         await scene.stack.stop("worker")
@@ -226,10 +211,10 @@ async def test_a_wrong_token_is_named(scene: Scene) -> None:
 
 
 async def test_a_repository_renamed_before_the_task_began_is_followed(scene: Scene) -> None:
-    async def rename() -> None:
+    async def rename(_: int) -> None:
         await scene.api("PATCH", f"/repos/{FULL_NAME}", json={"name": "renamed"})
 
-    task, state = await _while_the_worker_is_away(scene, rename)
+    task, state = await while_the_worker_is_away(scene, ASK, rename)
     await scene.api("PATCH", f"/repos/{OWNER}/renamed", json={"name": REPO})
     assert state == "succeeded"
     assert len(await scene.answers(task)) == 1

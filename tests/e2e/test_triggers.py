@@ -1,8 +1,7 @@
 """What starts a task besides a new comment, and what becomes of a request that changes while it waits."""
 
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -11,7 +10,7 @@ from temporalio.client import Client
 from demo.scene import FULL_NAME, Scene, until
 from demo.stack import BOT
 from tests.conftest import scratch_dir
-from tests.harness import closed, play, running_scene, state_of, task_of_comment, temporal
+from tests.harness import play, running_scene, state_of, temporal, while_the_worker_is_away
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 REPO = f"/repos/{FULL_NAME}"
@@ -95,24 +94,12 @@ async def test_a_review_and_its_inline_comment_are_each_answered(scene: Scene) -
     assert len(await _tasks(await temporal(scene), session)) == 2
 
 
-async def _while_the_worker_is_away(scene: Scene, change: Callable[[int], Awaitable[Any]], text: str) -> str:
-    """A comment that changes before anybody looks at it; returns the taskId of its ended task."""
-    await scene.stack.kill("worker")
-    comment = await scene.comment(text)
-    task = await task_of_comment(scene, comment)
-    await change(comment)
-    await scene.stack.start("worker")
-    client = await temporal(scene)
-    await closed(client.get_workflow_handle(task))
-    return task
-
-
 async def test_a_request_that_was_deleted_before_it_began_is_cancelled(scene: Scene) -> None:
     async def delete(comment: int) -> None:
         await scene.api("DELETE", f"{REPO}/issues/comments/{comment}")
 
-    task = await _while_the_worker_is_away(scene, delete, f"@{BOT} [[script:reply-only]]")
-    assert await state_of(await temporal(scene), task) == "cancelled"
+    task, state = await while_the_worker_is_away(scene, f"@{BOT} [[script:reply-only]]", delete)
+    assert state == "cancelled"
     assert await scene.answers(task) == []
 
 
@@ -122,7 +109,7 @@ async def test_a_request_that_was_edited_before_it_began_is_worked_on_as_it_read
     async def edit(comment: int) -> None:
         await scene.api("PATCH", f"{REPO}/issues/comments/{comment}", json={"body": f"@{BOT} [[script:second]]"})
 
-    task = await _while_the_worker_is_away(scene, edit, f"@{BOT} [[script:reply-only]]")
-    assert await state_of(await temporal(scene), task) == "succeeded"
+    task, state = await while_the_worker_is_away(scene, f"@{BOT} [[script:reply-only]]", edit)
+    assert state == "succeeded"
     (answer,) = await scene.answers(task)
     assert "The second text." in answer["body"]

@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from domain.errors import ErrorCode
-from domain.events import Admission, TaskStart, TurnOutcome, TurnRequest
+from domain.events import Admission, TaskStart
 from domain.states import TaskState
 from tests.workflows.conftest import dev_server
 from tests.workflows.fakes import POLICY, cut, found
@@ -131,17 +131,9 @@ async def steered(world: World) -> None:
 
 
 async def more_budget(world: World) -> None:
-    async def used_up(request: TurnRequest) -> TurnOutcome:
-        outcome = await cut(request)
-        return outcome.model_copy(update={"error_code": ErrorCode.BUDGET_EXCEEDED, "detail": "tokens"})
-
-    world.fakes.plan("run_turn", used_up)
-    world.fakes.plan("verify_reply", found("missing"))
-    world.fakes.plan("post_fallback", found("question"))
-    task = await world.deliver(world.event())
-    await world.reaches(task, S.WAITING_USER)
+    asked = await world.out_of_budget()
     await world.deliver(world.event("/budget 2"))
-    await world.end(task)
+    await world.end(world.task(asked.task_id))
 
 
 async def new_conversation(world: World) -> None:

@@ -11,9 +11,9 @@ import pytest
 import schedules
 from domain import ids
 from domain.errors import ErrorCode
-from domain.events import TaskEvent, TurnOutcome, TurnRequest
+from domain.events import TaskEvent
 from domain.states import TaskState
-from tests.workflows.fakes import cut, found
+from tests.workflows.fakes import found
 from tests.workflows.world import World, eventually
 
 S = TaskState
@@ -58,17 +58,6 @@ async def _blocked(world: World) -> TaskEvent:
     return await _reaching(world, S.BLOCKED_WORKSPACE)
 
 
-async def _without_budget(world: World) -> TaskEvent:
-    async def used_up(request: TurnRequest) -> TurnOutcome:
-        outcome = await cut(request)
-        return outcome.model_copy(update={"error_code": ErrorCode.BUDGET_EXCEEDED, "detail": "tokens"})
-
-    world.fakes.plan("run_turn", used_up)
-    world.fakes.plan("verify_reply", found("missing"))
-    world.fakes.plan("post_fallback", found("question"))
-    return await _reaching(world, S.WAITING_USER)
-
-
 async def _ended(world: World) -> TaskEvent:
     event = world.event()
     await world.end(await world.deliver(event))
@@ -89,7 +78,7 @@ NEEDS: dict[str, Callable[[World], Awaitable[TaskEvent]]] = {
     "a running task": _running,
     "a waiting task": _waiting,
     "a blocked task": _blocked,
-    "a task without budget": _without_budget,
+    "a task without budget": World.out_of_budget,
     "an ended task": _ended,
     "control": _with_control,
     "schedules": _with_schedules,

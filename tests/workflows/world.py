@@ -17,10 +17,11 @@ from temporalio.worker import Worker
 
 from activities.temporal import TemporalActivities
 from domain import ids
-from domain.events import SessionStart, TaskEvent, TaskResult
+from domain.errors import ErrorCode
+from domain.events import SessionStart, TaskEvent, TaskResult, TurnOutcome, TurnRequest
 from domain.states import TaskState
 from settings import Settings, load_settings
-from tests.workflows.fakes import Fakes, event
+from tests.workflows.fakes import Fakes, cut, event, found
 from workflows.agent_task import AgentTask
 from workflows.control import Control
 from workflows.repository import Repository
@@ -99,6 +100,20 @@ class World:
         first = (await handle.fetch_history()).events[0]
         return bool(first.workflow_execution_started_event_attributes.continued_execution_run_id)
 
+    async def out_of_budget(self) -> TaskEvent:
+        """A task whose turn used up its tokens and that waits for more."""
+
+        async def used_up(request: TurnRequest) -> TurnOutcome:
+            outcome = await cut(request)
+            return outcome.model_copy(update={"error_code": ErrorCode.BUDGET_EXCEEDED, "detail": "tokens"})
+
+        self.fakes.plan("run_turn", used_up)
+        self.fakes.plan("verify_reply", found("missing"))
+        self.fakes.plan("post_fallback", found("question"))
+        asked = self.event()
+        await self.reaches(await self.deliver(asked), TaskState.WAITING_USER)
+        return asked
+
     async def seen_in_lists(self) -> None:
         """Waits until lists, which are a little late, show the repository, a session and a task."""
         query = f'TaskQueue="{self.queue}"'
@@ -110,10 +125,10 @@ class World:
 
     async def nothing_is_wedged(self) -> None:
         """Fails when a workflow of this world has a failing workflow task; ends what is left."""
-        async for found in self.client.list_workflows(f'TaskQueue="{self.queue}" AND ExecutionStatus="Running"'):
-            handle = self.client.get_workflow_handle(found.id)
+        async for listed in self.client.list_workflows(f'TaskQueue="{self.queue}" AND ExecutionStatus="Running"'):
+            handle = self.client.get_workflow_handle(listed.id)
             described = await handle.describe()
-            assert described.raw_description.pending_workflow_task.attempt <= 1, found.id
+            assert described.raw_description.pending_workflow_task.attempt <= 1, listed.id
             with contextlib.suppress(RPCError):
                 await handle.terminate()
 
