@@ -141,11 +141,17 @@ def _serve(
     except StoppedError as stopped:
         sys.exit(stopped.exit_code)
     except CcwebError as error:
-        _fail(error)
+        _give_up(error)
     except BaseExceptionGroup as group:
         if group.split(CcwebError)[1]:
             raise
-        _fail(group)
+        _give_up(group)
+
+
+def _give_up(error: BaseException) -> NoReturn:
+    """Ends a service that could not start; by then it may have a client of Temporal like a command that asks."""
+    terminal.asked_temporal = True
+    _fail(error)
 
 
 def _settings() -> "Settings":
@@ -172,12 +178,17 @@ def _fail(error: BaseException) -> NoReturn:
     sys.exit(2)
 
 
-if __name__ == "__main__":
+def main(*arguments: str) -> None:
+    """The whole program: with `arguments`, or with those it was started with."""
     # Until a service has its own handlers it has started nothing, so Ctrl-C may simply end it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        app(prog_name="ccweb")
+        app(args=arguments or None, prog_name="ccweb")
     except SystemExit as end:
         if terminal.asked_temporal:
             terminal.leave(end.code if isinstance(end.code, int) else 0)
         raise
+
+
+if __name__ == "__main__":
+    main()

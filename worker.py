@@ -208,6 +208,6 @@ async def connect_when_up() -> Client:
 
 
 if __name__ == "__main__":
-    from cli import app
+    from cli import main
 
-    app(["worker"], prog_name="ccweb")
+    main("worker")
