@@ -106,9 +106,7 @@ async def start(program: Program) -> Running:
         await asyncio.wait_for(_until_ready(running, since), START_LIMIT)
     except (TimeoutError, StartError) as error:
         await running.stop()
-        why = tail(program.log)
-        kind = PortTakenError if any(words in why for words in _TAKEN) else StartError
-        raise kind(ErrorCode.INTERNAL_ERROR, f"{program.name} did not start: {why}") from error
+        raise _not_started(program, since) from error
     except asyncio.CancelledError:
         await running.stop()
         raise
@@ -123,10 +121,23 @@ async def _until_ready(running: Running, since: int) -> None:
         await asyncio.sleep(0.05)
 
 
+def _not_started(program: Program, since: int) -> StartError:
+    """A taken port is told by its own line: a trace of any length may stand below it."""
+    lines = _log(program, since).decode(errors="replace").splitlines()
+    taken = next((line for line in lines if any(words in line for words in _TAKEN)), None)
+    if taken is None:
+        return StartError(ErrorCode.INTERNAL_ERROR, f"{program.name} did not start: {tail(program.log)}")
+    return PortTakenError(ErrorCode.INTERNAL_ERROR, f"{program.name} did not start: {taken.removeprefix(OURS)}")
+
+
 def _said(program: Program, since: int) -> bool:
+    return program.says.encode() in _log(program, since)
+
+
+def _log(program: Program, since: int) -> bytes:
     with program.log.open("rb") as log:
         log.seek(since)
-        return program.says.encode() in log.read()
+        return log.read()
 
 
 def tail(log: Path, lines: int = 5) -> str:
